@@ -2,6 +2,7 @@
 /* See memory.h. */
 #include "base/memory.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -69,6 +70,14 @@ char *text_copy(const char *text)
 char *text_part(const char *text, size_t length)
 {
     return memory_there(strndup(text, length));
+}
+
+char *text_capitals(const char *text, size_t length)
+{
+    char *capitals = text_part(text, length);
+    for (char *c = capitals; *c != '\0'; c++)
+        *c = (char)toupper((unsigned char)*c);
+    return capitals;
 }
 
 char *text_join(const char *format, ...)

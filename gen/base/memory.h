@@ -23,6 +23,7 @@ void pool_free(struct pool *pool);
 
 char *text_copy(const char *text);
 char *text_part(const char *text, size_t length); /* its first characters */
+char *text_capitals(const char *text, size_t length); /* the same in capitals */
 char *text_join(const char *format, ...) DIAG_PRINTF(1, 2); /* printf into a text; free() it */
 
 /* A text that is printed piece by piece. */

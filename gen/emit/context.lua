@@ -115,7 +115,7 @@ local TILE = {
     loop = { depth = 0, ahead = 0, stepped = false, in_order = 0, keeps = false },
     start = { with = "zero", resume = false, from = false, sums = false },
     steps = { kind = "floats", type = "", group = 0 },
-    finish = { scaled = "", exact = false, weights = false, terms = {} },
+    finish = { scaled = "", adds = false, exact = false, weights = false, terms = {} },
 }
 function helpers.tile(of)
     local all = {}

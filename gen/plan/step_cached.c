@@ -16,6 +16,7 @@
 #define WORD_ROWS 192            /* rows in a block of whole numbers: rounding a key is paid for by more */
 #define SEGMENT_BYTES (INT64_C(512) * 1024) /* of keys and values of a head: 10 us and more from memory */
 #define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
+#define PORTABLE_AHEAD_BYTES 8192 /* the same with exact = portable; Zen 5: with 4 and 16 KiB a step loses 2 to 5 % */
 #define MANY_ROWS 8              /* with this many rows of few and more, the tiles are the limit, not reading */
 #define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
 #define QUERY_VECS 8 /* of one row's query: with four sums and four vectors of keys they fill 16 registers */
@@ -33,11 +34,12 @@
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define CACHED_STATES 6 /* numbers for each row: m and l of a segment and of all so far, a factor, what scores lose */
 
-/* For few rows, tiles of several rows prefetch ahead; a lone row is left to the hardware prefetcher. */
-static void prefetch_ahead(struct tile_heights *heights, int64_t few_rows)
+/* For few rows, tiles of `least` rows and more prefetch ahead; a lone row is left to the hardware prefetcher, but with
+ * exact = portable, where it takes more instructions for a line of keys. */
+static void prefetch_ahead(struct tile_heights *heights, int64_t few_rows, int64_t least)
 {
     for (struct tile_height *h = heights->at; h < heights->at + heights->count; h++)
-        h->prefetch = h->rows > 1 && h->rows <= few_rows;
+        h->prefetch = h->rows >= least && h->rows <= few_rows;
 }
 
 /* Latent attention with keys and values of heads, which lie side by side */
@@ -102,8 +104,9 @@ static void plan_blocks(struct plan_isa *p, const struct layer *layer, const str
     p->cached.values_in_order = wide > 0 || of_value <= p->cached.vecs;
     p->cached.many_rows = MANY_ROWS;
     p->cached.ahead_keys = max(1, (int64_t)p->isa->l2_bytes / (layer->h_kv * position));
+    const int64_t ahead = layer->portable ? PORTABLE_AHEAD_BYTES : AHEAD_BYTES;
     if (prefetches && p->cached.few_rows > 1)
-        p->cached.ahead = max(1, AHEAD_BYTES / (max(layer->d_k, layer->d_v) * layout_element(p, LAYOUT_K_CACHE)));
+        p->cached.ahead = max(1, ahead / (max(layer->d_k, layer->d_v) * layout_element(p, LAYOUT_K_CACHE)));
     if (prefetches && p->cached.few_rows > 0 && group == 1) {
         p->cached.early_floats = EARLY_BYTES / layout_element(p, LAYOUT_K_CACHE);
         p->cached.early = max(1, min(lanes, EARLY_BYTES / LINE_BYTES * lanes / p->cached.few_block)); /* evenly */
@@ -148,9 +151,9 @@ static void plan_blocks(struct plan_isa *p, const struct layer *layer, const str
         p->cached.swept_keys = max(4, SWEPT_BYTES / value);
     }
     if (p->cached.ahead > 0)
-        prefetch_ahead(&p->cached.dot_tiles, p->cached.few_rows);
+        prefetch_ahead(&p->cached.dot_tiles, p->cached.few_rows, layer->portable ? 1 : 2);
     if (p->cached.ahead > 0)
-        prefetch_ahead(wide > 0 ? &p->cached.few_tiles : &p->cached.tiles, p->cached.few_rows);
+        prefetch_ahead(wide > 0 ? &p->cached.few_tiles : &p->cached.tiles, p->cached.few_rows, 2);
 }
 
 /* The cache as it lies, and attention over it; of latent attention once more with keys and values of heads */
@@ -233,7 +236,8 @@ void place_cached(struct plan_isa *p, const struct layer *layer)
         place_new(p, LAYOUT_K_T, "k_rows", OWNER_WORKER, p->cached.key_tiles.at[0].rows, layer->d_k);
         place_new(p, LAYOUT_DOTS, "s_t", OWNER_WORKER, round_up(block, lanes), up);
     } else {
-        place_new(p, LAYOUT_K_T, "k_t", OWNER_WORKER, layer->d_k, p->cached.key_block);
+        place_new(p, LAYOUT_K_T, "k_t", OWNER_WORKER, layer->portable ? round_up(layer->d_k, 4) : layer->d_k,
+                  p->cached.key_block);
     }
     place_new(p, LAYOUT_SCORES, "scores", OWNER_WORKER, p->cached.row_vecs > 0 ? up : rows, p->cached.s_row);
     place_new(p, LAYOUT_TILE, "sums", OWNER_WORKER, rows, p->cached.o_row);
@@ -247,8 +251,9 @@ void place_cached(struct plan_isa *p, const struct layer *layer)
         place_new(p, LAYOUT_ROUNDED_VALUES, "value words", OWNER_WORKER,
                   1 + p->cached.key_block / p->core_word + (layer_stores_cache(layer) ? p->core_word : 0),
                   p->values_room);
-    if (p->cached.few_rows > 0)
-        place_new(p, LAYOUT_DOTS, "dots", OWNER_WORKER, p->cached.few_rows * lanes / 4, lanes);
+    if (p->cached.few_rows > 0) /* exact = portable: keys that do not lie side by side */
+        place_new(p, LAYOUT_DOTS, "dots", OWNER_WORKER, layer->portable ? layer->d_k : p->cached.few_rows * lanes / 4,
+                  lanes);
     if (p->fold->expands.least > 0)
         place_expanded(p, layer, before);
     if (p->cached.split > 0)

@@ -99,7 +99,8 @@ bool layer_rows_across(const struct layer *layer)
 
 int64_t layer_few_queries(const struct layer *layer)
 {
-    return !layer_has_cache(layer) || layer_exact_chunks(layer) || layer_rows_across(layer)
+    const bool one_order = layer_exact_chunks(layer) && !layer->portable; /* whose sums are those of long calls */
+    return !layer_has_cache(layer) || one_order || layer_rows_across(layer)
                ? 0 : min(layer->seq_len, (layer_sums_whole(layer) ? FEW_WHOLE_ROWS : FEW_ROWS) /
                                              (layer->h / layer->h_kv));
 }

@@ -174,35 +174,47 @@ static void measure(struct bench *b)
 
 /* ---- reporting ------------------------------------------------------------------------------------------------- */
 
-/* Bytes of weights and of cached rows that a step reads, each once */
-static double step_bytes(const struct bench *b, size_t step)
+/* What a step reads and writes, each number once: bytes of weights and of cached rows; and of its rows, as f32, 0: not
+ * counted, as of backward and of layers with states */
+struct traffic {
+    double held, rows;
+};
+
+static struct traffic traffic_of(const struct bench *b, size_t step)
 {
-    const struct layer *layer = b->timed.layer;
-    const struct layer_parameters p = layer_parameters(layer);
-    const double of_all = layer_parameter_bytes(layer), of_output = layer_packed_bytes(layer, p.w_o, p.b_o);
-    const double of_hidden = layer_packed_bytes(layer, p.w_1 + p.w_g, p.b_1 + p.b_g);
-    const double of_down = layer_packed_bytes(layer, p.w_2, p.b_2);
-    double row = 0, rows = 0;
-    for (size_t i = 0; i < b->timed.inputs.batch; i++) {
-        const double cached = (double)inputs_cached(layer, &b->timed.inputs, i);
-        rows += layer->window_left >= 0 ? fmin(cached, (double)layer->window_left) : cached;
+    const struct layer *l = b->timed.layer;
+    const struct inputs *in = &b->timed.inputs;
+    const struct layer_parameters p = layer_parameters(l);
+    const double all = layer_parameter_bytes(l), output = layer_packed_bytes(l, p.w_o, p.b_o);
+    const double hidden = layer_packed_bytes(l, p.w_1 + p.w_g, p.b_1 + p.b_g);
+    const double down = layer_packed_bytes(l, p.w_2, p.b_2);
+    const double n = (double)(in->batch * in->n), m = l->cross ? (double)(in->batch * in->m) : n;
+    const double q = n * (double)(l->h * l->d_k), kv = m * (double)(l->h_kv * (l->d_k + l->d_v));
+    const double z = n * (double)(l->h * l->d_v), y = n * (double)l->d_out, of_hidden = n * (double)l->d_ff;
+    const double x = l->projected ? q + kv : n * (double)l->d_model + (l->cross ? m * (double)l->d_source : 0);
+    double row = 0, cached = 0;
+    for (size_t i = 0; i < in->batch; i++) {
+        const double rows = (double)inputs_cached(l, in, i);
+        cached += l->window_left >= 0 ? fmin(rows, (double)l->window_left) : rows;
     }
-    for (int part = 0; part < inputs_cache_parts(layer); part++)
-        row += (double)(inputs_cache_width(layer, part) * (size_t)layer->h_kv *
-                        layer_tensor_size(layer, inputs_cache_of(layer, part)));
-    const char *name = b->name[step];
-    const double of_cache = strcmp(name, "attend") == 0 || strcmp(name, "expand") == 0 || step == 0 ? rows * row : 0;
-    const double weights = step == 0 ? of_all
-                         : strcmp(name, "project") == 0 ? of_all - of_output - of_hidden - of_down
-                         : strcmp(name, "output") == 0 ? of_output : strcmp(name, "hidden") == 0 ? of_hidden
-                         : strcmp(name, "down") == 0 ? of_down : 0;
-    return weights + of_cache;
+    for (int part = 0; part < inputs_cache_parts(l); part++)
+        row += (double)(inputs_cache_width(l, part) * (size_t)l->h_kv *
+                        layer_tensor_size(l, inputs_cache_of(l, part)));
+    const struct { const char *name; double held, numbers; } steps[] = {
+        {works[0].name, all + cached * row, x + y}, {"project", all - output - hidden - down, x + q + kv},
+        {"attend", cached * row, q + kv + z}, {"expand", cached * row, 0}, {"output", output, z + y},
+        {"hidden", hidden, n * (double)l->d_model + of_hidden}, {"down", down, of_hidden + y}};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (strcmp(steps[i].name, b->name[step]) == 0)
+            return (struct traffic){steps[i].held, b->timed.backward || layer_keeps_states(l)
+                                                       ? 0 : sizeof(float) * steps[i].numbers};
+    return (struct traffic){0, 0};
 }
 
 /* Prints what follows the figures of a call with a cache; nothing without one. */
 static void print_cached(const struct bench *b, size_t step, double us, bool json)
 {
-    const double bytes = step_bytes(b, step), gigabytes = us > 0 ? bytes / (1e3 * us) : 0;
+    const double bytes = traffic_of(b, step).held, gigabytes = us > 0 ? bytes / (1e3 * us) : 0;
     if (!layer_has_cache(b->timed.layer))
         return;
     if (json)
@@ -246,36 +258,17 @@ static struct layer_cost plain_cost(const struct bench *b)
                                inputs_reach(b->timed.layer, &b->timed.inputs));
 }
 
-/* Bytes of rows that a step reads and writes, each number once, as f32; 0: not counted, as of backward and of layers
- * with states */
-static double row_bytes(const struct bench *b, size_t step)
-{
-    const struct layer *l = b->timed.layer;
-    const struct inputs *in = &b->timed.inputs;
-    const double n = (double)(in->batch * in->n), m = l->cross ? (double)(in->batch * in->m) : n;
-    const double q = n * (double)(l->h * l->d_k), kv = m * (double)(l->h_kv * (l->d_k + l->d_v));
-    const double z = n * (double)(l->h * l->d_v), y = n * (double)l->d_out, hidden = n * (double)l->d_ff;
-    const double x = l->projected ? q + kv : n * (double)l->d_model + (l->cross ? m * (double)l->d_source : 0);
-    const struct { const char *name; double numbers; } rows[] = {
-        {works[0].name, x + y}, {"project", x + q + kv}, {"attend", q + kv + z}, {"output", z + y},
-        {"hidden", n * (double)l->d_model + hidden}, {"down", hidden + y}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].name, b->name[step]) == 0 && !b->timed.backward && !layer_keeps_states(l))
-            return sizeof(float) * rows[i].numbers;
-    return 0;
-}
-
 /* What was measured of a step as a point of the roofline */
 static void add_point(struct bench *b, size_t step, double multiply_adds)
 {
     struct roof *const roof = b->roof;
     struct roof_point *const point = &roof->points[roof->count++];
     const struct timing t = timing_of(b->samples[step], b->rounds, 0);
-    const double rows = row_bytes(b, step);
+    const struct traffic traffic = traffic_of(b, step);
     snprintf(point->step, sizeof point->step, "%s", b->name[step]);
     point->us = t.us;
     point->flops = 2 * multiply_adds * (double)b->timed.inputs.batch;
-    point->bytes = rows > 0 ? rows + step_bytes(b, step) : 0;
+    point->bytes = traffic.rows > 0 ? traffic.rows + traffic.held : 0;
     roof->peak = step == 0 ? t.peak : roof->peak;
 }
 

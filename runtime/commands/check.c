@@ -9,7 +9,7 @@
 #include "kernels/call.h"
 #include "plan/isa.h"
 #include "plan/plan.h"
-#include "promises/verify_apart.h"
+#include "promises/verify.h"
 #include "base/memory.h"
 
 #define ONE_SEQUENCE_FROM 5e8 /* multiply-adds; larger layers are checked with batch 1 */
@@ -59,12 +59,13 @@ static const struct subject *subject_of(const struct check *c, const char *isa)
 static void print_line(const char *verdict, const struct check *c, const char *isa, const struct findings *f)
 {
     const bool against = subject_of(c, isa)->against.wanted;
+    const struct comparison *const y = &f->of[OUTPUT_Y];
     printf("%-7s %s %s  y: error %.2g, %.2g of the gate, %.2g of the bound", verdict, c->layer->name, isa,
-           compare_shown_error(&f->y), f->y.gate_ratio, f->y.ratio);
-    if (c->layer->scores)
-        printf("  attn: error %.2g, %.2g", compare_shown_error(&f->attn), f->attn.ratio);
-    if (c->layer->lse)
-        printf("  lse: error %.2g, %.2g", compare_shown_error(&f->lse), f->lse.ratio);
+           compare_shown_error(y), y->gate_ratio, y->ratio);
+    for (int i = OUTPUT_ATTN; i < OUTPUT_CACHE; i++)
+        if (layer_has_tensor(c->layer, inputs_output(c->layer, i)))
+            printf("  %s: error %.2g, %.2g", layer_tensor_name(inputs_output(c->layer, i)),
+                   compare_shown_error(&f->of[i]), f->of[i].ratio);
     if (against)
         printf("  against f32: rms %.2g, largest %.2g of y's rms", f->cost.rms, f->cost.largest);
     if (against && layer_stores_weights(c->layer))
@@ -76,11 +77,9 @@ static void print_line(const char *verdict, const struct check *c, const char *i
 
 static void print_miss(const struct comparison *comparison)
 {
-    if (comparison->misses == 0)
-        return;
-    printf("  ");
-    compare_print_miss(comparison, stdout);
-    printf("\n");
+    char text[COMPARE_TEXT];
+    if (comparison->misses > 0)
+        printf("  %s\n", compare_miss_text(comparison, "the reference", text));
 }
 
 static void report(const struct check *c, const struct findings *f, const char *isa)
@@ -91,15 +90,11 @@ static void report(const struct check *c, const struct findings *f, const char *
         print_line(f->verdict == VERDICT_GOOD ? "ok" : "FAILED", c, isa, f);
     if (f->ran && c->options->digest)
         printf("%016" PRIx64 " %s %s\n", f->digest, c->layer->name, isa);
-    compare_print_unbounded(&f->y, TENSOR_Y, stdout);
-    compare_print_unbounded(&f->attn, TENSOR_ATTN, stdout);
-    compare_print_unbounded(&f->lse, TENSOR_LSE, stdout);
-    print_miss(&f->y);
+    for (int i = OUTPUT_Y; i < OUTPUT_CACHE; i++)
+        compare_print_unbounded(&f->of[i], inputs_output(c->layer, i), stdout);
+    for (int i = 0; i < OUTPUTS_COMPARED; i++)
+        print_miss(&f->of[i]);
     print_miss(&f->given);
-    print_miss(&f->attn);
-    print_miss(&f->lse);
-    print_miss(&f->cache[0]);
-    print_miss(&f->cache[1]);
     if (f->why[0] != '\0')
         printf("  %s\n", f->why);
     if (f->verdict == VERDICT_FAILED)

@@ -139,7 +139,7 @@ static float pixel(const struct heatmap *map, size_t head, size_t row, size_t co
     for (size_t t = row * p->block; t < (row + 1) * p->block && t < in->n; t++)
         for (size_t j = column * p->block; j < (column + 1) * p->block && j < p->m; j++) {
             const float weight =
-                (float)element_number(map->call.layer->tensor_type, map->call.attn, first + t * width + j);
+                (float)element_number(map->call.layer->tensor_type, map->call.out[OUTPUT_ATTN], first + t * width + j);
             if (!reference_visible(map->call.layer, in, p->sequence, head, t, j))
                 continue;
             if (!isfinite(weight))

@@ -5,7 +5,6 @@
  * The emitted pair packs, compiled only for that (NAME_PACK_ONLY). About a block this file knows only that it begins
  * with two headers, that floats follow, and that the first header has the distance to the next block.
  */
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,14 +54,6 @@ static bool choose_isas(struct job *job)
         return false;
     isa_list_names(job->isa_names, sizeof job->isa_names, job->isas, ",");
     return true;
-}
-
-static char *capitals_of(const char *text)
-{
-    char *capitals = text_copy(text);
-    for (char *c = capitals; *c != '\0'; c++)
-        *c = (char)toupper((unsigned char)*c);
-    return capitals;
 }
 
 static const char *base_name(const char *path)
@@ -126,8 +117,8 @@ static bool choose_symbol(struct job *job)
                           "letter, then letters, digits and _ are needed", given,
                           fault != NULL ? fault : "is the pair's own");
     job->symbol = given != NULL ? text_copy(given) : text_join("%s_packed", job->layer->name);
-    job->capitals = capitals_of(job->symbol);
-    job->name = capitals_of(job->layer->name);
+    job->capitals = text_capitals(job->symbol, strlen(job->symbol));
+    job->name = text_capitals(job->layer->name, strlen(job->layer->name));
     return true;
 }
 

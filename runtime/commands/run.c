@@ -17,8 +17,7 @@
 struct job {
     const struct options *options;
     struct call call;
-    const struct tensor *y_given, *attn_given, *lse_given; /* in the file, or NULL */
-    const struct tensor *cache_given[CACHE_PARTS]; /* expect.k_cache and so on */
+    const struct tensor *given[OUTPUTS]; /* in the file, of a cache as expect.k_cache and so on; or NULL */
     struct reference reference;
     struct bounds bounds;
     struct gradients gradients;
@@ -29,8 +28,10 @@ struct job {
 
 static bool any_given(const struct job *job)
 {
-    return job->y_given != NULL || job->attn_given != NULL || job->lse_given != NULL || job->cache_given[0] != NULL ||
-           job->cache_given[1] != NULL;
+    bool any = false;
+    for (int i = 0; i < OUTPUTS_COMPARED; i++)
+        any = any || job->given[i] != NULL;
+    return any;
 }
 
 /* The gradient of a tensor in the file; NULL: none */
@@ -95,11 +96,12 @@ static void compare_gradients(struct job *job, const char *who)
     }
 }
 
-/* The cache after the call, as the file has it */
-static const struct tensor *expected_cache(const struct job *job, int part)
+/* An output as the file has it */
+static const struct tensor *find_given(const struct job *job, int output)
 {
     char name[40];
-    snprintf(name, sizeof name, INPUTS_EXPECTED "%s", layer_tensor_name(inputs_cache_of(job->call.layer, part)));
+    snprintf(name, sizeof name, "%s%s", output < OUTPUT_CACHE ? "" : INPUTS_EXPECTED,
+             layer_tensor_name(inputs_output(job->call.layer, output)));
     return tensors_find(&job->call.file, name);
 }
 
@@ -112,10 +114,13 @@ static size_t place_of(const struct job *job, enum layer_tensor tensor, size_t i
 }
 
 /* expected = the file's numbers, which are themselves rounded to f32 or the tensor's type */
-static void expect_given(const struct job *job, enum layer_tensor tensor, double *expected, double *worst,
-                         double *open, const struct tensor *given)
+static void expect_given(const struct job *job, int output)
 {
+    const enum layer_tensor tensor = inputs_output(job->call.layer, output);
     const enum tensor_element type = layer_tensor_element(job->call.layer, tensor);
+    const struct tensor *const given = job->given[output];
+    double *const expected = job->reference.of[output];
+    double *const worst = job->bounds.of[output].worst, *const open = job->bounds.of[output].open;
     for (size_t i = 0; given != NULL && i < given->bytes / element_size(type); i++) {
         const double value = element_number(type, given->data, place_of(job, tensor, i));
         const double rounding = 0x1p-24 * fabs(value) + 0x1p-149;
@@ -143,26 +148,14 @@ static size_t cache_place(const struct job *job, bool values, size_t i)
 static bool has_scales(struct job *job)
 {
     const struct layer *layer = job->call.layer;
+    const struct tensor *const *const given = job->given + OUTPUT_CACHE;
     for (int values = 0; values < inputs_compared(layer); values++)
-        if ((job->cache_given[values] == NULL) != (job->cache_given[inputs_scales_of(layer, values)] == NULL))
+        if ((given[values] == NULL) != (given[inputs_scales_of(layer, values)] == NULL))
             diag_error(&job->diag, job->options->in, "of a cache's numbers and their scales only one is expected; add "
                        INPUTS_EXPECTED "%s, or leave out the other",
-                       layer_tensor_name(inputs_cache_of(layer, job->cache_given[values] == NULL
+                       layer_tensor_name(inputs_cache_of(layer, given[values] == NULL
                                                                 ? values : inputs_scales_of(layer, values))));
     return job->diag.errors == 0;
-}
-
-/* Puts the reference's row into the cache of the call; its largest number is 127 times its scale. */
-static void put_row(struct job *job, bool values, size_t at, const double *row, size_t width)
-{
-    const struct layer *layer = job->call.layer;
-    double *work = memory_get(width, sizeof *work);
-    const double scale = stored_row(layer->cache_type, row, work, width);
-    for (size_t c = 0; c < width; c++)
-        element_put(layer->cache_type, job->call.cache[values], at + c, scale > 0 ? row[c] / scale : row[c]);
-    if (layer_scales_cache(layer))
-        ((float *)job->call.cache[inputs_scales_of(layer, values)])[at / width] = (float)scale;
-    free(work);
 }
 
 /* Compares the rows that a call writes with the file's; the file's other rows must be unchanged. */
@@ -171,13 +164,14 @@ static void expect_cache(struct job *job, bool values)
     const struct layer *layer = job->call.layer;
     const struct inputs *in = &job->call.inputs;
     const size_t d = inputs_cache_width(layer, values), count = in->batch * (size_t)layer->h_kv * in->n * d;
-    const size_t *const bytes = job->call.cache_bytes;
+    const size_t *const bytes = job->call.out_bytes + OUTPUT_CACHE;
+    const struct tensor *const *const in_file = job->given + OUTPUT_CACHE;
     const void *given[CACHE_PARTS] = {NULL};
     bool changes = false;
     for (int part = values; part < inputs_cache_parts(layer); part += inputs_compared(layer)) {
         const enum layer_tensor tensor = inputs_cache_of(layer, part);
         const size_t size = layer_tensor_size(layer, tensor), width = inputs_cache_width(layer, part) * size;
-        given[part] = job->cache_given[part] != NULL ? job->cache_given[part]->data : NULL;
+        given[part] = in_file[part] != NULL ? in_file[part]->data : NULL;
         if (given[part] == NULL)
             continue;
         char *left = memory_get(bytes[part], 1);
@@ -193,7 +187,7 @@ static void expect_cache(struct job *job, bool values)
     for (size_t i = 0; job->options->reference && i < count; i += d) {
         const size_t at = cache_place(job, values, i);
         if (at != SIZE_MAX)
-            put_row(job, values, at, &job->reference.cache[values][i], d);
+            stored_put_row(layer, job->call.out + OUTPUT_CACHE, values, &job->reference.cache[values][i], at);
     }
     for (size_t i = 0; i < count && given[values] != NULL; i++) {
         const size_t at = cache_place(job, values, i);
@@ -205,20 +199,21 @@ static void expect_cache(struct job *job, bool values)
         job->bounds.cache[values].worst[i] += rounding;
     }
     if (changes) {
-        printf("the file: %s changes rows that the call does not write: MISSED\n", job->cache_given[values]->name);
+        printf("the file: %s changes rows that the call does not write: MISSED\n", in_file[values]->name);
         job->missed = true;
     }
 }
 
-/* States after the call: the reference's with --reference, then those that the file expects */
-static void expect_states(struct job *job, int part)
+/* With --reference the reference's numbers become the output; then those that the file has are expected. */
+static void expect_output(struct job *job, int output)
 {
-    const enum layer_tensor tensor = inputs_cache_of(job->call.layer, part);
+    const enum layer_tensor tensor = inputs_output(job->call.layer, output);
+    const enum tensor_element type = layer_tensor_element(job->call.layer, tensor);
     const size_t count = inputs_count(job->call.layer, &job->call.inputs, tensor);
     for (size_t i = 0; job->options->reference && i < count; i++)
-        element_put(job->call.layer->cache_type, job->call.cache[part], i, job->reference.cache[part][i]);
-    expect_given(job, tensor, job->reference.cache[part], job->bounds.cache[part].worst, job->bounds.cache[part].open,
-                 job->cache_given[part]);
+        element_put(type, job->call.out[output], place_of(job, tensor, i), job->reference.of[output][i]);
+    if (count > 0)
+        expect_given(job, output);
 }
 
 /* y of a training call with dropout; without a dy the call is for inference */
@@ -244,34 +239,19 @@ static bool compute_reference(struct job *job, bool pairs)
     bounds_compute(&job->reference, &job->bounds, job->call.layer, &job->call.inputs, folds, false);
     if (job->gradients.of[TENSOR_Y] != NULL && layer_dropped(job->call.layer) > 0)
         take_dropped_y(job);
-    const size_t y = inputs_count(job->call.layer, &job->call.inputs, TENSOR_Y);
-    const size_t attn = inputs_count(job->call.layer, &job->call.inputs, TENSOR_ATTN);
-    for (size_t i = 0; job->options->reference && i < y; i++)
-        element_put(job->call.layer->tensor_type, job->call.y, place_of(job, TENSOR_Y, i), job->reference.y[i]);
-    for (size_t i = 0; job->options->reference && i < attn; i++)
-        element_put(job->call.layer->tensor_type, job->call.attn, i, job->reference.attn[i]);
-    const size_t lse = inputs_count(job->call.layer, &job->call.inputs, TENSOR_LSE);
-    for (size_t i = 0; job->options->reference && i < lse; i++)
-        job->call.lse[i] = (float)job->reference.lse[i];
-    if (y > 0) /* the bounds are NULL if there is nothing to bound */
-        expect_given(job, TENSOR_Y, job->reference.y, job->bounds.y_worst, job->bounds.y_open, job->y_given);
-    if (attn > 0)
-        expect_given(job, TENSOR_ATTN, job->reference.attn, job->bounds.attn_worst, job->bounds.attn_open,
-                     job->attn_given);
-    const int compared = y > 0 ? inputs_compared(job->call.layer) : 0;
-    for (int values = 0; layer_has_cache(job->call.layer) && values < compared; values++)
-        expect_cache(job, values);
-    for (int part = 0; layer_keeps_states(job->call.layer) && part < compared; part++)
-        expect_states(job, part);
-    if (lse > 0)
-        expect_given(job, TENSOR_LSE, job->reference.lse, job->bounds.lse_worst, job->bounds.lse_open,
-                     job->lse_given);
+    const bool any = inputs_count(job->call.layer, &job->call.inputs, TENSOR_Y) > 0; /* else there are no bounds */
+    for (int i = 0; any && i < OUTPUT_CACHE + inputs_compared(job->call.layer); i++)
+        if (i >= OUTPUT_CACHE && layer_has_cache(job->call.layer))
+            expect_cache(job, i - OUTPUT_CACHE);
+        else
+            expect_output(job, i);
     return true;
 }
 
 static void print_comparison(const char *who, enum layer_tensor tensor, const struct comparison *c)
 {
     const char *name = layer_tensor_name(tensor);
+    char text[COMPARE_TEXT];
     if (c->unbounded > 0 && c->unbounded == c->elements)
         printf("%s: %s is not compared\n", who, name);
     else
@@ -279,50 +259,28 @@ static void print_comparison(const char *who, enum layer_tensor tensor, const st
                c->error, c->largest > 0 ? c->error / c->largest : 0, name, c->ratio,
                c->misses > 0 ? ": MISSED" : "");
     compare_print_unbounded(c, tensor, stdout);
-    if (c->misses == 0)
-        return;
-    printf("  %s", name);
-    const bool four = tensor == TENSOR_ATTN || layer_tensor_row(tensor)->kind == TENSOR_CACHE;
-    for (int i = 0; i < (four ? 4 : 3); i++)
-        printf("[%zu]", c->index[i]);
-    printf(" is %.9g; the file has %.9g; %zu of %zu elements miss\n", c->actual, c->expected, c->misses, c->elements);
+    if (c->misses > 0)
+        printf("  %s\n", compare_miss_text(c, "the file", text));
 }
 
 static uint64_t digest_of(const struct call *call)
 {
-    struct kernel_outputs outputs = {.y = call->y, .attn = call->attn, .lse = call->lse};
-    memcpy(outputs.cache, call->cache, sizeof outputs.cache);
-    const struct kernel_args args = kernel_args_of(call->layer, &call->inputs, outputs);
+    const struct kernel_args args = kernel_args_of(call->layer, &call->inputs, call->out);
     return kernel_digest(DIGEST_OF_NOTHING, call->layer, &call->inputs, &args);
 }
 
-static void compare_outputs(struct job *job, const char *who)
+static void compare_given(struct job *job, const char *who)
 {
-    struct comparison y = {0}, attn = {0}, lse = {0};
-    if (job->y_given != NULL) {
-        compare_y(&y, job->call.layer, &job->call.inputs, &job->reference, &job->bounds, job->call.y);
-        print_comparison(who, TENSOR_Y, &y);
-    }
-    if (job->attn_given != NULL) {
-        compare_attn(&attn, job->call.layer, &job->call.inputs, &job->reference, &job->bounds, job->call.attn);
-        print_comparison(who, TENSOR_ATTN, &attn);
-    }
-    if (job->lse_given != NULL) {
-        compare_lse(&lse, job->call.layer, &job->call.inputs, &job->reference, &job->bounds, job->call.lse);
-        print_comparison(who, TENSOR_LSE, &lse);
-    }
-    for (int values = 0; values < inputs_compared(job->call.layer); values++) {
-        struct comparison cache = {0};
-        if (job->cache_given[values] == NULL)
-            continue;
-        const enum layer_tensor tensor = inputs_cache_of(job->call.layer, values);
-        compare_cache(&cache, job->call.layer, &job->call.inputs, &job->reference, &job->bounds, values,
-                      (const void *const *)job->call.cache);
-        print_comparison(who, tensor, &cache);
-        job->missed = job->missed || cache.misses + cache.unbounded > 0;
-    }
-    job->missed = job->missed || y.misses + attn.misses + lse.misses > 0 ||
-                  y.unbounded + attn.unbounded + lse.unbounded > 0;
+    const struct layer *const layer = job->call.layer;
+    struct comparison of[OUTPUTS_COMPARED] = {{0}};
+    if (any_given(job))
+        compare_outputs(of, layer, &job->call.inputs, &job->reference, &job->bounds,
+                        (const void *const *)job->call.out);
+    for (int i = 0; i < OUTPUT_CACHE + inputs_compared(layer); i++)
+        if (job->given[i] != NULL) {
+            print_comparison(who, inputs_output(layer, i), &of[i]);
+            job->missed = job->missed || of[i].misses + of[i].unbounded > 0;
+        }
     compare_gradients(job, who);
     if (job->options->digest)
         printf("%016" PRIx64 " %s %s\n", digest_of(&job->call), job->call.layer->name, who);
@@ -361,7 +319,7 @@ static bool run_kernel(struct job *job, int isa, bool *ran)
     if (good && isa == CALL_BROKEN)
         report_no_result(job, name);
     else if (*ran && (!any_given(job) || compute_reference(job, inputs_pairs(job->call.layer, isa))))
-        compare_outputs(job, job->call.kernel.call->isa_name(isa));
+        compare_given(job, job->call.kernel.call->isa_name(isa));
     return good && job->diag.errors == 0;
 }
 
@@ -387,25 +345,18 @@ static bool run_kernels(struct job *job)
 
 static bool write_outputs(struct job *job)
 {
-    const enum layer_tensor which[] = {TENSOR_Y,       TENSOR_ATTN,    TENSOR_LSE,     TENSOR_K_CACHE, TENSOR_V_CACHE,
-                                       TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE, TENSOR_STATE,
-                                       TENSOR_CONV_STATE};
-    void *const *cache = job->call.cache;
-    const int scales = layer_has_cache(job->call.layer) ? inputs_compared(job->call.layer) : 0;
-    void *const data[] = {job->call.y, job->call.attn, job->call.lse, cache[0], cache[1], cache[0], cache[1],
-                          cache[scales], cache[scales + 1], cache[0], cache[1]};
-    struct tensor items[sizeof which / sizeof *which + TENSOR_COUNT];
+    const struct layer *const layer = job->call.layer;
+    struct tensor items[OUTPUTS + TENSOR_COUNT];
     char names[TENSOR_COUNT][40];
     size_t count = 0;
-    for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
-        if (!layer_has_tensor(job->call.layer, which[i]))
+    for (int i = 0; i < inputs_outputs(layer); i++) {
+        const enum layer_tensor t = inputs_output(layer, i);
+        if (!layer_has_tensor(layer, t))
             continue;
         struct tensor *item = &items[count++];
-        *item = (struct tensor){.name = (char *)(uintptr_t)layer_tensor_name(which[i]), .data = data[i],
-                                .type = inputs_type(layer_tensor_element(job->call.layer, which[i]))};
-        item->rank = inputs_shape(job->call.layer, &job->call.inputs, which[i], item->shape);
-        item->bytes = inputs_count(job->call.layer, &job->call.inputs, which[i]) *
-                      layer_tensor_size(job->call.layer, which[i]);
+        *item = (struct tensor){.name = (char *)(uintptr_t)layer_tensor_name(t), .data = job->call.out[i],
+                                .type = inputs_type(layer_tensor_element(layer, t)), .bytes = job->call.out_bytes[i]};
+        item->rank = inputs_shape(layer, &job->call.inputs, t, item->shape);
     }
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         if (job->call.gradient[t] == NULL)
@@ -424,11 +375,8 @@ int command_run(const struct options *options)
     struct job job = {.options = options};
     const char *spec = options->specs[0];
     bool good = call_read(&job.call, spec, &options->compile, options->in, &options->weights, &job.diag);
-    job.y_given = tensors_find(&job.call.file, "y");
-    job.attn_given = tensors_find(&job.call.file, "attn");
-    job.lse_given = tensors_find(&job.call.file, "lse");
-    for (int part = 0; good && part < inputs_cache_parts(job.call.layer); part++)
-        job.cache_given[part] = expected_cache(&job, part);
+    for (int i = 0; good && i < inputs_outputs(job.call.layer); i++)
+        job.given[i] = find_given(&job, i);
     if (good && layer_scales_cache(job.call.layer))
         good = has_scales(&job);
     if (good && !options->reference)
@@ -437,7 +385,7 @@ int command_run(const struct options *options)
     if (good && options->reference)
         good = compute_reference(&job, reference_of_pairs(&job));
     if (good && options->reference)
-        compare_outputs(&job, "reference");
+        compare_given(&job, "reference");
     else if (good)
         good = run_kernels(&job);
     if (good && options->out != NULL && !job.violated)

@@ -5,7 +5,6 @@
  * Both programs draw inputs by the same code, draw.h. Left out on purpose: running it, and the statistics and the
  * promises of attnrun check.
  */
-#include <ctype.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -39,7 +38,7 @@ struct output {
     int axes;
     enum layer_tensor tensor;
     int part;               /* of a cache: inputs_cache_of() */
-    int values;             /* 1: values, or their scales; else keys, or theirs */
+    int compared;           /* which of the reference's outputs has its numbers; scales have those of their rows */
     bool scales;            /* of rows of these */
     const size_t *new_rows; /* of a cache: inputs_new_rows(); else NULL */
     size_t width;           /* of a cache: numbers of a row */
@@ -235,25 +234,23 @@ static void sample(struct output *o)
 
 static void list_outputs(struct selftest *s)
 {
-    static const enum layer_tensor tensors[] = {
-        TENSOR_Y,       TENSOR_ATTN,    TENSOR_LSE,     TENSOR_K_CACHE, TENSOR_V_CACHE,
-        TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE, TENSOR_STATE,
-        TENSOR_CONV_STATE,
-    };
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
-        const enum layer_tensor t = tensors[i];
+    const int compared = inputs_compared(s->layer);
+    for (int i = 0; i < inputs_outputs(s->layer); i++) {
+        const enum layer_tensor t = inputs_output(s->layer, i);
+        const int part = i - OUTPUT_CACHE;
         if (!has(s, t))
             continue;
         struct output *o = &s->outputs[s->output_count++];
         *o = (struct output){.name = layer_tensor_name(t), .element = layer_tensor_element(s->layer, t), .tensor = t,
-                             .count = inputs_count(s->layer, &s->inputs, t)};
+                             .count = inputs_count(s->layer, &s->inputs, t), .compared = i};
         o->axes = inputs_shape(s->layer, &s->inputs, t, o->extent);
-        while (is_cache(t) && inputs_cache_of(s->layer, o->part) != t)
-            o->part++;
-        o->scales = is_cache(t) && o->part >= inputs_compared(s->layer);
-        o->values = is_cache(t) ? o->part % inputs_compared(s->layer) : 0;
-        o->new_rows = is_cache(t) ? s->new_rows[o->values] : NULL;
-        o->width = is_cache(t) ? inputs_cache_width(s->layer, o->part) : 0;
+        if (part >= 0) {
+            o->part = part;
+            o->scales = part >= compared;
+            o->compared = OUTPUT_CACHE + part % compared;
+            o->new_rows = s->new_rows[part % compared];
+            o->width = inputs_cache_width(s->layer, part);
+        }
         sample(o);
     }
 }
@@ -263,14 +260,9 @@ static struct numbers {
     const double *value, *worst, *likely, *open; /* likely: NULL where it is not measured */
 } numbers_of(const struct expectation *e, const struct output *o)
 {
-    const struct reference *r = &e->reference;
-    const struct bounds *b = &e->bounds;
-    const int values = o->values;
-    if (o->new_rows != NULL || o->tensor == TENSOR_STATE || o->tensor == TENSOR_CONV_STATE)
-        return (struct numbers){r->cache[values], b->cache[values].worst, NULL, b->cache[values].open};
-    return o->tensor == TENSOR_Y     ? (struct numbers){r->y, b->y_worst, b->y_likely, b->y_open}
-           : o->tensor == TENSOR_LSE ? (struct numbers){r->lse, b->lse_worst, NULL, b->lse_open}
-                                     : (struct numbers){r->attn, b->attn_worst, NULL, b->attn_open};
+    const struct bound_of *const bound = &e->bounds.of[o->compared];
+    return (struct numbers){e->reference.of[o->compared], bound->worst,
+                            o->tensor == TENSOR_Y ? e->bounds.y_likely : NULL, bound->open};
 }
 
 /* Index of the expected value of number `at`; SIZE_MAX: it must not change */
@@ -324,8 +316,9 @@ static double bound_of(const struct selftest *s, const struct output *o, const s
 
 static void print_upper(struct selftest *s)
 {
-    for (const char *c = s->layer->name; *c != '\0'; c++)
-        putc(toupper((unsigned char)*c), s->out);
+    char *capitals = text_capitals(s->layer->name, strlen(s->layer->name));
+    fputs(capitals, s->out);
+    free(capitals);
 }
 
 /* A literal with exactly this f32 value */
@@ -663,9 +656,7 @@ static void print_digest(struct selftest *s)
 {
     struct portable portable;
     portable_compute(&portable, s->layer, &s->inputs);
-    struct kernel_outputs outputs = {.y = portable.y, .attn = portable.attn, .lse = portable.lse};
-    memcpy(outputs.cache, portable.cache, sizeof outputs.cache);
-    const struct kernel_args args = kernel_args_of(s->layer, &s->inputs, outputs);
+    const struct kernel_args args = kernel_args_of(s->layer, &s->inputs, portable.of);
     const uint64_t digest = kernel_digest(DIGEST_OF_NOTHING, s->layer, &s->inputs, &args);
     portable_free(&portable);
     fprintf(s->out, "%016llx", (unsigned long long)digest);

@@ -23,7 +23,7 @@
 #include "plan/expect.h"
 #include "plan/isa.h"
 #include "plan/planfile.h"
-#include "promises/verify_apart.h"
+#include "promises/verify.h"
 #include "base/memory.h"
 #include "system/process.h"
 #include "timing/budget.h"
@@ -173,7 +173,7 @@ static void compute(struct tune *t, const struct kernel *kernel)
                                      .pairs = inputs_pairs(t->layer, isa_of(t)->id)};
     const bool made = t->subject.layer != NULL && folds.scores == t->folds.scores && folds.values == t->folds.values &&
                       memcmp(&folds.expands, &t->folds.expands, sizeof folds.expands) == 0 &&
-                      t->subject.inputs.pairs == draw.pairs;
+                      t->subject.main.inputs.pairs == draw.pairs;
     if (!made) {
         subject_free(&t->subject);
         t->folds = folds;
@@ -185,16 +185,14 @@ static void compute(struct tune *t, const struct kernel *kernel)
 /* Reports what is wrong, and the command that shows it: --set arguments make the same kernel as the plan file. */
 static void report_wrong(struct tune *t, const struct findings *f, const struct plan_request *request)
 {
-    const struct comparison *const both[] = {&f->y, &f->attn};
+    char text[COMPARE_TEXT];
     struct options only = *t->options;
     struct words words = {0};
     fprintf(stderr, "FAILED  %s %s: ", t->layer->name, isa_of(t)->name);
     print_request(request, stderr);
-    for (int i = 0; i < 2; i++)
-        if (both[i]->misses > 0) {
-            fputs("\n  ", stderr);
-            compare_print_miss(both[i], stderr);
-        }
+    for (int i = 0; i < OUTPUTS_COMPARED; i++)
+        if (f->of[i].misses > 0)
+            fprintf(stderr, "\n  %s", compare_miss_text(&f->of[i], "the reference", text));
     fprintf(stderr, "%s%s\n", f->why[0] != '\0' ? "\n  " : "", f->why);
     request_words(&words, t->options, request);
     only.isa = isa_of(t)->name;
@@ -374,14 +372,10 @@ static struct sample take_warm(void *context)
     return timed_sample_warm(context);
 }
 
-static double median_of(const double *values, size_t count)
+static double median_of(double *values, size_t count)
 {
-    double sorted[MAX_PAIRS];
-    if (count == 0)
-        return 0;
-    memcpy(sorted, values, count * sizeof *sorted);
-    sort_ascending(sorted, count);
-    return quantile(sorted, count, 0.5);
+    sort_ascending(values, count);
+    return count > 0 ? quantile(values, count, 0.5) : 0;
 }
 
 /* Sets a slot's ratio from the rounds that count; returns their number. */
@@ -642,8 +636,7 @@ static bool judge(struct tune *t, const struct kernel *standard, const struct ke
     }
     v->default_us = median_of(us[0], count);
     v->tuned_us = median_of(us[1], count);
-    sort_ascending(ratio, count);
-    v->ratio = quantile(ratio, count, 0.5);
+    v->ratio = median_of(ratio, count); /* which sorts them */
     v->low = ratio[SESSION_LOW];
     v->high = ratio[count - 1 - SESSION_LOW];
     return true;

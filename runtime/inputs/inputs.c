@@ -144,6 +144,12 @@ enum layer_tensor inputs_cache_of(const struct layer *layer, int part)
     return (layer->cache == CACHE_PAGED ? pages : rows)[scale ? 2 + part - inputs_compared(layer) : part];
 }
 
+enum layer_tensor inputs_output(const struct layer *layer, int output)
+{
+    static const enum layer_tensor first[] = {TENSOR_Y, TENSOR_ATTN, TENSOR_LSE};
+    return output < OUTPUT_CACHE ? first[output] : inputs_cache_of(layer, output - OUTPUT_CACHE);
+}
+
 size_t inputs_cache_width(const struct layer *layer, int part)
 {
     return part >= inputs_compared(layer) ? 1 : (size_t)(part == 0 ? layer->d_k : layer->d_v);
@@ -383,43 +389,49 @@ static void shrink_queries(const struct layer *layer, struct inputs *in, enum la
         element_put(type, in->tensor[tensor], i, inputs_number(layer, in, tensor, i) * factor);
 }
 
-static void draw_tokens(const struct drawing *d)
+/* One number of tokens, and of learned numbers that are added to scores */
+static double normal_number(const struct drawing *d)
 {
-    for (size_t i = 0; i < d->count; i++)
-        element_put(d->type, d->data, i, random_normal(d->random));
+    return random_normal(d->random);
 }
 
 /* Keys of a state: rows of about 1, with which corrections do not grow from token to token */
-static void draw_keys(const struct drawing *d)
+static double key_number(const struct drawing *d)
 {
-    const double factor = layer_is_recurrent(d->layer) ? 1 / sqrt((double)d->layer->d_k) : 1;
-    for (size_t i = 0; i < d->count; i++)
-        element_put(d->type, d->data, i, factor * random_normal(d->random));
+    return (layer_is_recurrent(d->layer) ? 1 / sqrt((double)d->layer->d_k) : 1) * random_normal(d->random);
 }
 
 /* Logarithms of factors: mostly a little below 1, also 1 itself, and what leaves nothing */
-static void draw_decays(const struct drawing *d)
+static double decay_number(const struct drawing *d)
 {
-    float *out = d->data;
-    for (size_t i = 0; i < d->count; i++)
-        out[i] = (float)(-fabs(random_normal(d->random)) * (chance(d->random, 0.05) ? 40 : 0.5)) *
-                 !chance(d->random, 0.05);
+    const float decay = (float)(-fabs(random_normal(d->random)) * (chance(d->random, 0.05) ? 40 : 0.5));
+    return (double)(decay * !chance(d->random, 0.05));
 }
 
 /* Logarithms of rates of decay, 0.01 to 16 (transformers draws those) */
-static void draw_rates(const struct drawing *d)
+static double rate_number(const struct drawing *d)
 {
-    float *out = d->data;
-    for (size_t i = 0; i < d->count; i++)
-        out[i] = (float)log(0.01 + 15.99 * random_uniform(d->random));
+    return log(0.01 + 15.99 * random_uniform(d->random));
 }
 
 /* Shares of a correction, 0 to 1 */
-static void draw_shares(const struct drawing *d)
+static double share_number(const struct drawing *d)
 {
-    float *out = d->data;
-    for (size_t i = 0; i < d->count; i++)
-        out[i] = chance(d->random, 0.1) ? (float)chance(d->random, 0.5) : (float)random_uniform(d->random);
+    return chance(d->random, 0.1) ? chance(d->random, 0.5) : random_uniform(d->random);
+}
+
+/* Gains of a norm: about 1, sometimes negative */
+static double gain_number(const struct drawing *d)
+{
+    const double gain = 1 + 0.3 * random_normal(d->random);
+    return gain * (chance(d->random, 0.1) ? -1 : 1);
+}
+
+/* Sinks near ordinary scores; sometimes far above or below all of them */
+static double sink_number(const struct drawing *d)
+{
+    const double size = chance(d->random, 0.1) ? 100 : 2;
+    return size * random_normal(d->random);
 }
 
 /* 0, m and random lengths between */
@@ -447,14 +459,6 @@ static void draw_positions(const struct drawing *d)
         const double size = range * random_uniform(d->random);
         positions[at] = (int32_t)(chance(d->random, 0.1) ? -size : size);
     }
-}
-
-/* Gains of a norm: about 1, sometimes negative */
-static void draw_gains(const struct drawing *d)
-{
-    float *out = d->data;
-    for (size_t i = 0; i < d->count; i++)
-        out[i] = (float)((1 + 0.3 * random_normal(d->random)) * (chance(d->random, 0.1) ? -1 : 1));
 }
 
 /* Tokens in a cache: none, a few, as many as fit, or a random number; in a ring possibly more than it has rows */
@@ -642,36 +646,28 @@ static void draw_mask_add(const struct drawing *d)
     }
 }
 
-/* Learned numbers that are added to scores. */
-static void draw_scores(const struct drawing *d)
-{
-    draw_normal(d->random, d->data, d->count, 1);
-}
-
-/* Sinks near ordinary scores; sometimes far above or below all of them */
-static void draw_sink(const struct drawing *d)
-{
-    float *sink = d->data;
-    for (int64_t i = 0; i < d->layer->h; i++)
-        sink[i] = (float)((chance(d->random, 0.1) ? 100 : 2) * random_normal(d->random));
-}
-
-/* Tensors not named here are weights: draw_weight. */
-static void (*const drawers[TENSOR_COUNT])(const struct drawing *d) = {
-    [TENSOR_X] = draw_tokens, [TENSOR_SOURCE] = draw_tokens, [TENSOR_Q] = draw_tokens, [TENSOR_K] = draw_keys,
-    [TENSOR_V] = draw_tokens, [TENSOR_LENGTHS] = draw_lengths, [TENSOR_PAST] = draw_past,
-    [TENSOR_POSITIONS] = draw_positions, [TENSOR_PREFIX] = draw_prefix, [TENSOR_SEGMENT] = draw_segment,
-    [TENSOR_SEGMENT_Q] = draw_segment, [TENSOR_SEGMENT_K] = draw_segment, [TENSOR_MASK_BOOL] = draw_mask_bool,
-    [TENSOR_MASK_ADD] = draw_mask_add, [TENSOR_G_Q] = draw_gains, [TENSOR_G_K] = draw_gains,
-    [TENSOR_N1_G] = draw_gains, [TENSOR_N2_G] = draw_gains, [TENSOR_N3_G] = draw_gains, [TENSOR_N4_G] = draw_gains,
-    [TENSOR_REL_BIAS] = draw_scores, [TENSOR_SINK] = draw_sink, [TENSOR_PAGE_TABLE] = draw_page_table,
-    [TENSOR_K_CACHE] = draw_cache, [TENSOR_V_CACHE] = draw_cache, [TENSOR_K_PAGES] = draw_cache,
-    [TENSOR_V_PAGES] = draw_cache, [TENSOR_K_SCALE] = draw_cache, [TENSOR_V_SCALE] = draw_cache,
-    [TENSOR_DECAY] = draw_decays, [TENSOR_BETA] = draw_shares, [TENSOR_STATE] = draw_tokens,
-    [TENSOR_CONV_STATE] = draw_tokens, [TENSOR_A_LOG] = draw_rates, [TENSOR_DT_B] = draw_tokens,
-    [TENSOR_CONV_Q] = draw_tokens, [TENSOR_CONV_K] = draw_tokens, [TENSOR_CONV_V] = draw_tokens,
-    [TENSOR_CONV_X] = draw_tokens,
-    [TENSOR_G_O] = draw_gains, [TENSOR_G_DQ] = draw_gains, [TENSOR_G_DKV] = draw_gains,
+/* How a tensor is drawn: number by number, or as a whole. Those not named here are weights: draw_weight. */
+static const struct {
+    double (*number)(const struct drawing *d);
+    void (*whole)(const struct drawing *d);
+} drawers[TENSOR_COUNT] = {
+    [TENSOR_X] = {normal_number}, [TENSOR_SOURCE] = {normal_number}, [TENSOR_Q] = {normal_number},
+    [TENSOR_K] = {key_number}, [TENSOR_V] = {normal_number}, [TENSOR_LENGTHS] = {.whole = draw_lengths},
+    [TENSOR_PAST] = {.whole = draw_past}, [TENSOR_POSITIONS] = {.whole = draw_positions},
+    [TENSOR_PREFIX] = {.whole = draw_prefix}, [TENSOR_SEGMENT] = {.whole = draw_segment},
+    [TENSOR_SEGMENT_Q] = {.whole = draw_segment}, [TENSOR_SEGMENT_K] = {.whole = draw_segment},
+    [TENSOR_MASK_BOOL] = {.whole = draw_mask_bool}, [TENSOR_MASK_ADD] = {.whole = draw_mask_add},
+    [TENSOR_G_Q] = {gain_number}, [TENSOR_G_K] = {gain_number}, [TENSOR_N1_G] = {gain_number},
+    [TENSOR_N2_G] = {gain_number}, [TENSOR_N3_G] = {gain_number}, [TENSOR_N4_G] = {gain_number},
+    [TENSOR_REL_BIAS] = {normal_number}, [TENSOR_SINK] = {sink_number},
+    [TENSOR_PAGE_TABLE] = {.whole = draw_page_table}, [TENSOR_K_CACHE] = {.whole = draw_cache},
+    [TENSOR_V_CACHE] = {.whole = draw_cache}, [TENSOR_K_PAGES] = {.whole = draw_cache},
+    [TENSOR_V_PAGES] = {.whole = draw_cache}, [TENSOR_K_SCALE] = {.whole = draw_cache},
+    [TENSOR_V_SCALE] = {.whole = draw_cache}, [TENSOR_DECAY] = {decay_number}, [TENSOR_BETA] = {share_number},
+    [TENSOR_STATE] = {normal_number}, [TENSOR_CONV_STATE] = {normal_number}, [TENSOR_A_LOG] = {rate_number},
+    [TENSOR_DT_B] = {normal_number}, [TENSOR_CONV_Q] = {normal_number}, [TENSOR_CONV_K] = {normal_number},
+    [TENSOR_CONV_V] = {normal_number}, [TENSOR_CONV_X] = {normal_number}, [TENSOR_G_O] = {gain_number},
+    [TENSOR_G_DQ] = {gain_number}, [TENSOR_G_DKV] = {gain_number},
 };
 
 static void draw_tensor(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
@@ -680,7 +676,11 @@ static void draw_tensor(struct random *random, const struct layer *layer, struct
     const bool named = kind_of(tensor) == TENSOR_NAMED; /* a spec's table: its numbers are added and compared */
     const struct drawing drawing = {random, layer, in, draw, tensor, layer_tensor_element(layer, tensor),
                                     in->tensor[tensor], inputs_count(layer, in, tensor)};
-    (drawers[tensor] != NULL ? drawers[tensor] : named ? draw_tokens : draw_weight)(&drawing);
+    double (*const number)(const struct drawing *) = named ? normal_number : drawers[tensor].number;
+    if (number == NULL)
+        (drawers[tensor].whole != NULL ? drawers[tensor].whole : draw_weight)(&drawing);
+    for (size_t i = 0; number != NULL && i < drawing.count; i++)
+        element_put(drawing.type, drawing.data, i, number(&drawing));
     shrink_queries(layer, in, tensor);
 }
 

@@ -158,6 +158,15 @@ int64_t inputs_reach(const struct layer *layer, const struct inputs *inputs);
  * numbers before the row of a position; how many positions a call may reach. */
 #define CACHE_PARTS 4
 int inputs_cache_parts(const struct layer *layer);
+/* What a call writes: y, attn, lse, the parts of a cache. The number of them, and the tensor of each; those that are
+ * compared with the reference come first. */
+enum call_output { OUTPUT_Y, OUTPUT_ATTN, OUTPUT_LSE, OUTPUT_CACHE, OUTPUTS_COMPARED = OUTPUT_CACHE + 2,
+              OUTPUTS = OUTPUT_CACHE + CACHE_PARTS };
+static inline int inputs_outputs(const struct layer *layer)
+{
+    return OUTPUT_CACHE + inputs_cache_parts(layer);
+}
+enum layer_tensor inputs_output(const struct layer *layer, int output);
 /* How many of them are compared with numbers of the reference: keys and values; of a layer with states these. */
 static inline int inputs_compared(const struct layer *layer)
 {

@@ -75,15 +75,9 @@ bool call_read(struct call *call, const char *spec, const struct compile_options
     if (call->layer == NULL || !tensors_read(&call->file, in, diag) || !add_weights(call, weights, diag) ||
         !inputs_from_tensors(&call->inputs, call->layer, &call->file, in, diag))
         return false;
-    call->y_bytes = inputs_bytes(call->layer, &call->inputs, TENSOR_Y);
-    call->attn_bytes = inputs_bytes(call->layer, &call->inputs, TENSOR_ATTN);
-    call->lse_bytes = inputs_count(call->layer, &call->inputs, TENSOR_LSE) * sizeof(float);
-    call->y = shared(call->y_bytes);
-    call->attn = shared(call->attn_bytes);
-    call->lse = shared(call->lse_bytes);
-    for (int part = 0; part < inputs_cache_parts(call->layer); part++) {
-        call->cache_bytes[part] = inputs_cache_bytes(call->layer, &call->inputs, part);
-        call->cache[part] = shared(call->cache_bytes[part]);
+    for (int i = 0; i < inputs_outputs(call->layer); i++) {
+        call->out_bytes[i] = inputs_bytes(call->layer, &call->inputs, inputs_output(call->layer, i));
+        call->out[i] = shared(call->out_bytes[i]);
     }
     call_reset_cache(call);
     return make_gradients(call, in, diag);
@@ -91,8 +85,8 @@ bool call_read(struct call *call, const char *spec, const struct compile_options
 
 void call_reset_cache(struct call *call)
 {
-    for (int part = 0; part < CACHE_PARTS && call->cache[part] != NULL; part++)
-        memcpy(call->cache[part], call->inputs.tensor[inputs_cache_of(call->layer, part)], call->cache_bytes[part]);
+    for (int i = OUTPUT_CACHE; i < inputs_outputs(call->layer); i++)
+        memcpy(call->out[i], call->inputs.tensor[inputs_output(call->layer, i)], call->out_bytes[i]);
 }
 
 /* Message to and answer from the process of a call */
@@ -130,9 +124,7 @@ static void pack_and_run(void *context, FILE *answer)
     const struct call *call = errand->call;
     const struct kernel_table *kernel = call->kernel.call;
     const struct kernel_weights weights = kernel_weights_of(&call->inputs);
-    struct kernel_outputs outputs = {.y = call->y, .attn = call->attn, .lse = call->lse};
-    memcpy(outputs.cache, call->cache, sizeof outputs.cache);
-    struct kernel_args args = kernel_args_of(call->layer, &call->inputs, outputs);
+    struct kernel_args args = kernel_args_of(call->layer, &call->inputs, call->out);
     const size_t saved = call->dy != NULL ? call->inputs.batch * call->inputs.n * kernel->saved_floats : 0;
     if (call->layer->train) /* other layers have other fields in its place */
         args.saved = call->dy != NULL ? malloc(saved * sizeof(float) + 1) : NULL;
@@ -200,12 +192,9 @@ void call_free(struct call *call)
     kernel_unload(&call->kernel);
     tensors_free(&call->file);
     inputs_free(&call->inputs);
-    unshare(call->y, call->y_bytes);
-    unshare(call->attn, call->attn_bytes);
-    unshare(call->lse, call->lse_bytes);
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
         unshare(call->gradient[t], call->gradient_bytes[t]);
-    for (int part = 0; part < CACHE_PARTS; part++)
-        unshare(call->cache[part], call->cache_bytes[part]);
+    for (int i = 0; i < OUTPUTS; i++)
+        unshare(call->out[i], call->out_bytes[i]);
     layer_free(call->layer);
 }

@@ -14,10 +14,8 @@ struct call {
     struct layer *layer;
     struct tensors file;
     struct inputs inputs;
-    void *y, *attn; /* results, of the layer's tensor_type; attn is empty without scores, lse without lse */
-    float *lse;
-    void *cache[CACHE_PARTS]; /* a cache's parts as the call leaves them; NULL for parts that it lacks */
-    size_t y_bytes, attn_bytes, lse_bytes, cache_bytes[CACHE_PARTS];
+    void *out[OUTPUTS]; /* as the call leaves them; empty those that the layer lacks, NULL parts that a cache lacks */
+    size_t out_bytes[OUTPUTS];
     const float *dy;       /* from the file; NULL: it has none, and there are no gradients */
     float *gradient[TENSOR_COUNT];
     size_t gradient_bytes[TENSOR_COUNT];

@@ -5,8 +5,8 @@
  */
 #include "compile.h"
 
-#include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -23,7 +23,6 @@
 #include "base/memory.h"
 #include "system/process.h"
 #include "system/sha256.h"
-#include "world.h"
 
 static const char fixed_flags[] = "-O2 -fPIC -shared"; /* in the compiler's default dialect, like users */
 
@@ -114,6 +113,14 @@ static const char *isas_of(const char *spec, const struct compile_options *optio
     return some ? text : options->isa;
 }
 
+static void add_option(struct words *words, const char *name, const char *value)
+{
+    if (value == NULL)
+        return;
+    words_add(words, name);
+    words_add(words, value);
+}
+
 /* `command`: a command of attngen; NULL: generate a layer's pair */
 static bool generate(const char *command, const char *folder, const char *spec, const struct compile_options *options,
                      struct diag *diag)
@@ -123,28 +130,13 @@ static bool generate(const char *command, const char *folder, const char *spec, 
     char *dashed = spec[0] == '-' ? path_join(".", spec) : NULL; /* not an option */
     char isas[200];
     bool good = add_attngen(&words, options, diag);
-    if (command != NULL)
-        words_add(&words, command);
-    words_add(&words, "-o");
-    words_add(&words, folder);
-    if (command == NULL)
-        words_add(&words, "--shim");
-    if (options->isa != NULL) {
-        words_add(&words, "--isa");
-        words_add(&words, command == NULL ? isas_of(spec, options, isas) : options->isa);
-    }
-    if (options->templates != NULL) {
-        words_add(&words, "--templates");
-        words_add(&words, options->templates);
-    }
-    if (options->plan != NULL) {
-        words_add(&words, "--plan");
-        words_add(&words, options->plan);
-    }
-    for (size_t i = 0; i < options->set_count; i++) {
-        words_add(&words, "--set");
-        words_add(&words, options->set[i]);
-    }
+    words_add(&words, command != NULL ? command : "--shim");
+    add_option(&words, "-o", folder);
+    add_option(&words, "--isa", options->isa != NULL && command == NULL ? isas_of(spec, options, isas) : options->isa);
+    add_option(&words, "--templates", options->templates);
+    add_option(&words, "--plan", options->plan);
+    for (size_t i = 0; i < options->set_count; i++)
+        add_option(&words, "--set", options->set[i]);
     words_add(&words, dashed != NULL ? dashed : spec);
     good = good && process_run(&result, words.word, NULL, diag);
     if (good && result.exit_code == EXIT_USAGE)
@@ -252,6 +244,23 @@ static bool make_key(struct files *files, const char *compiler, const char *flag
 
 /* ---- compiling ------------------------------------------------------------------------------------------------- */
 
+/* Whether a compiler's output blames the environment and not the source: no memory, no space, no processes, a signal
+ * from outside. The cause may be gone at the next try. */
+static bool blames_environment(const char *words)
+{
+    static const int errors[] = {ENOSPC, ENOMEM, EAGAIN, EDQUOT, EFBIG, EIO, EROFS, EMFILE, ENFILE};
+    static const char *const others[] = {
+        "out of memory", "memory exhausted", "signal terminated program", "terminated with signal", "Killed",
+    };
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (strstr(words, strerror(errors[i])) != NULL)
+            return true;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strstr(words, others[i]) != NULL)
+            return true;
+    return false;
+}
+
 static bool compile(const struct files *files, const char *compiler, const char *flags, double *us, bool *refused,
                     struct diag *diag)
 {
@@ -264,7 +273,7 @@ static bool compile(const struct files *files, const char *compiler, const char 
     words_add(&words, files->shim);
     words_add(&words, files->source);
     bool good = process_run(&result, words.word, files->folder, diag);
-    *refused = good && result.exit_code > 0 && !world_words(result.output);
+    *refused = good && result.exit_code > 0 && !blames_environment(result.output);
     good = good && ended_well(&result, words.word[0], "compiled the emitted file", diag);
     *us = result.cpu_us;
     free(result.output);
@@ -392,11 +401,10 @@ static bool warn_of_compiler(const struct compile_options *options, struct diag 
 /* The number after "PREFIX_WORD = " in an emitted header, PREFIX being the name in capitals; false if it is missing */
 static bool constant_of(int64_t *value, const char *header, const char *name, const char *word)
 {
-    char *text = text_join("%s_%s = ", name, word);
-    for (char *c = text; *c != '\0' && *c != '='; c++)
-        *c = (char)toupper((unsigned char)*c);
+    char *capitals = text_capitals(name, strlen(name)), *text = text_join("%s_%s = ", capitals, word);
     const char *at = strstr(header, text);
     *value = at != NULL ? strtoll(at + strlen(text), NULL, 10) : 0;
+    free(capitals);
     free(text);
     return at != NULL;
 }
@@ -433,15 +441,6 @@ bool compile_folds(struct folds *folds, const char *spec, const char *name, cons
 
 /* ---- a program around a whole model ------------------------------------------------------------------------------ */
 
-/* text in capitals, malloc'd */
-static char *capitals_of(const char *text, size_t length)
-{
-    char *copy = text_part(text, length);
-    for (char *c = copy; *c != '\0'; c++)
-        *c = (char)toupper((unsigned char)*c);
-    return copy;
-}
-
 /* The emitted .c files of a folder as words, each pair's with -DPAIR_PACK_ONLY; and the model's name, malloc'd. */
 static bool add_sources(struct words *words, const char *folder, char **model)
 {
@@ -452,7 +451,7 @@ static bool add_sources(struct words *words, const char *folder, char **model)
         const char *name = entries[i]->d_name;
         const size_t length = strlen(name), end = strlen(ending);
         if (length > 2 && strcmp(name + length - 2, ".c") == 0) {
-            char *path = path_join(folder, name), *pair = capitals_of(name, length - 2);
+            char *path = path_join(folder, name), *pair = text_capitals(name, length - 2);
             char *flag = text_join("-D%s_PACK_ONLY", pair);
             words_add(words, path);
             words_add(words, flag);
@@ -473,7 +472,7 @@ static bool add_sources(struct words *words, const char *folder, char **model)
 /* The beginning of a program's text: includes the header, and defines its names; malloc'd */
 static char *names_of_model(const char *name)
 {
-    char *capitals = capitals_of(name, strlen(name));
+    char *capitals = text_capitals(name, strlen(name));
     char *text = text_join("#include \"%s_model.h\"\n#define SHARD %s_model_shard\n#define PACK %s_model_pack\n"
                            "#define STRERROR %s_model_strerror\n#define FAULT %s_model_fault\n"
                            "#define BYTES %s_MODEL_BYTES\n#define WORK %s_MODEL_WORK_BYTES\n"
@@ -514,7 +513,7 @@ bool compile_model(const char *layers, const char *folder, const char *text, con
 /* $CFLAGS and the flags of this kind of compilation, malloc'd */
 static char *flags_of(const char *name, const struct compile_options *options)
 {
-    char *all = compile_flags(), *capitals = capitals_of(name, strlen(name));
+    char *all = compile_flags(), *capitals = text_capitals(name, strlen(name));
     char *text = options->pack_only ? text_join("%s -D%s_PACK_ONLY", all, capitals) : text_copy(all);
     free(all);
     free(capitals);
@@ -540,5 +539,3 @@ bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, c
     signals_release(&before);
     return good;
 }
-
-/* ---- telling how ------------------------------------------------------------------------------------------------ */

@@ -101,26 +101,23 @@ struct kernel_weights kernel_weights_of(const struct inputs *in)
     return weights;
 }
 
-struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *in, struct kernel_outputs outputs)
+struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *in, void *const outputs[OUTPUTS])
 {
     struct kernel_args args = {.batch = in->batch, .n = in->n, .m = in->m, .pages = in->pages, .seed = in->seed};
     memcpy(args.tensor, in->tensor, sizeof in->tensor);
     memcpy(args.mask_batch, in->mask_batch, sizeof in->mask_batch);
     memcpy(args.mask_h, in->mask_h, sizeof in->mask_h);
-    for (int part = 0; part < inputs_cache_parts(layer) && outputs.cache[0] != NULL; part++)
-        args.tensor[inputs_cache_of(layer, part)] = outputs.cache[part];
-    args.tensor[TENSOR_Y] = outputs.y;
-    args.tensor[TENSOR_ATTN] = outputs.attn;
-    args.tensor[TENSOR_LSE] = outputs.lse;
+    for (int i = 0; i < inputs_outputs(layer); i++)
+        if (i < OUTPUT_CACHE || outputs[OUTPUT_CACHE] != NULL)
+            args.tensor[inputs_output(layer, i)] = outputs[i];
     return args;
 }
 
 uint64_t kernel_digest(uint64_t digest, const struct layer *layer, const struct inputs *in,
                        const struct kernel_args *args)
 {
-    static const enum layer_tensor first[] = {TENSOR_Y, TENSOR_ATTN, TENSOR_LSE};
-    for (int i = 0; i < 3 + inputs_cache_parts(layer); i++) {
-        const enum layer_tensor t = i < 3 ? first[i] : inputs_cache_of(layer, i - 3);
+    for (int i = 0; i < inputs_outputs(layer); i++) {
+        const enum layer_tensor t = inputs_output(layer, i);
         digest = element_digest(digest, layer_tensor_element(layer, t), args->tensor[t], inputs_count(layer, in, t));
     }
     return digest;

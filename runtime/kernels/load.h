@@ -53,14 +53,9 @@ int kernel_isa(const struct kernel_table *call, const char *name);
 /* None without a kernel. */
 struct folds kernel_folds(const struct kernel *kernel);
 struct kernel_weights kernel_weights_of(const struct inputs *inputs);
-struct kernel_outputs {
-    void *y, *attn; /* of the layer's tensor_type */
-    float *lse;
-    void *cache[CACHE_PARTS]; /* a cache's parts; NULL: those of the inputs, which a call changes */
-};
-struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs,
-                                  struct kernel_outputs outputs);
-/* A digest continued by what a call has left: y, attn, lse, and the parts of a cache */
+/* Outputs by enum call_output; of a cache NULL: that of the inputs, which a call changes. */
+struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs, void *const outputs[OUTPUTS]);
+/* A digest continued by what a call has left in the outputs of `args` */
 uint64_t kernel_digest(uint64_t digest, const struct layer *layer, const struct inputs *inputs,
                        const struct kernel_args *args);
 /* Those of sequence b alone. */

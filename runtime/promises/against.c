@@ -5,35 +5,24 @@
 #include <fenv.h>
 #include <stdlib.h>
 
-#include "inputs/elements.h"
 #include "reference/stored.h"
 
-/* Stores row `row` of a head as a call would: rounded to the cache's type, with its scale if the type has one. */
-static void put_row(const struct layer *layer, const struct inputs *to, bool values, const float *from, size_t row,
-                    double *work)
-{
-    const size_t width = inputs_cache_width(layer, values);
-    const enum layer_tensor tensor = inputs_cache_of(layer, values);
-    for (size_t c = 0; c < width; c++)
-        work[c] = (double)from[row + c];
-    const double scale = stored_row(layer->cache_type, work, work, width);
-    for (size_t c = 0; c < width; c++)
-        element_put(layer->cache_type, to->tensor[tensor], row + c, scale > 0 ? work[c] / scale : work[c]);
-    if (layer_scales_cache(layer))
-        ((float *)to->tensor[inputs_cache_of(layer, inputs_scales_of(layer, values))])[row / width] = (float)scale;
-}
-
-/* Stores all rows that a sequence's queries may read. */
+/* Stores all rows that a sequence's queries may read, as a call would. */
 static void put_rows(const struct layer *layer, const struct inputs *from, const struct inputs *to)
 {
     double *work = memory_get((size_t)(layer->d_k + layer->d_v), sizeof *work);
+    void *cache[CACHE_PARTS] = {NULL};
+    for (int part = 0; part < inputs_cache_parts(layer); part++)
+        cache[part] = to->tensor[inputs_cache_of(layer, part)];
     for (int values = 0; values < inputs_compared(layer); values++)
         for (size_t b = 0; b < to->batch; b++)
             for (size_t i = 0; i < (size_t)layer->h_kv; i++)
                 for (size_t r = 0; r < inputs_cached(layer, to, b); r++) {
                     const int64_t position = inputs_first(layer, to, b) + (int64_t)r;
-                    put_row(layer, to, values, inputs_floats(from, inputs_cache_of(layer, values)),
-                            inputs_cache_row(layer, to, values, b, i, position), work);
+                    const size_t row = inputs_cache_row(layer, to, values, b, i, position);
+                    for (size_t c = 0; c < inputs_cache_width(layer, values); c++)
+                        work[c] = (double)inputs_floats(from, inputs_cache_of(layer, values))[row + c];
+                    stored_put_row(layer, cache, values, work, row);
                 }
     free(work);
 }

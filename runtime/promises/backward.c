@@ -7,14 +7,15 @@
 #include <string.h>
 
 #include "misuse.h"
-#include "trial.h"
 #include "reference/gradient.h"
 
 #define WORKERS 3
 
 /* A call, its inputs and its results */
 struct pass {
-    struct backward *of;
+    const struct trial *of;
+    double slack;
+    struct backward_figures *figures;
     const struct inputs *in;
     const struct layer *layer;
     const struct kernel_table *call;
@@ -134,13 +135,13 @@ static bool run_backward(struct pass *p, const struct inputs *in, struct guarded
 /* Compares the gradients, and y, which depends on dropout. */
 static bool compare(struct pass *p, const struct guarded *from)
 {
-    struct backward_figures *f = &p->of->figures;
+    struct backward_figures *f = p->figures;
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         const float *actual = t == TENSOR_Y ? p->out.y.data : from[t].data;
         for (size_t i = 0; p->reference.of[t] != NULL && i < count_of(p, t); i++) {
             const double expected = p->reference.of[t][i], error = fabs((double)actual[i] - expected);
-            const double gate = p->of->slack * p->reference.gate[t][i];
-            if (gate == INFINITY && p->of->slack > 1)
+            const double gate = p->slack * p->reference.gate[t][i];
+            if (gate == INFINITY && p->slack > 1)
                 continue;
             if (!(error <= gate) || gate == INFINITY)
                 return promise_violated(p->why, "%s%s: element %zu is %.9g; the reference has %.9g, the gate is %.3g; "
@@ -170,7 +171,7 @@ static bool is_accurate(struct pass *p)
         const float *once = p->base[t].data, *twice = p->gradient[t].data;
         for (size_t i = 0; layer_has_gradient(p->layer, t) && i < count_of(p, t); i++) {
             const double times = is_weight(t) ? 2 : 1, error = fabs((double)twice[i] - times * (double)once[i]);
-            const double gate = p->reference.gate[t][i], most = is_weight(t) ? 2 * p->of->slack * gate : 0;
+            const double gate = p->reference.gate[t][i], most = is_weight(t) ? 2 * p->slack * gate : 0;
             if (gate < INFINITY && !(error <= most))
                 return promise_violated(p->why, "d%s: element %zu is %.9g, then %.9g where that stood before: %s",
                                         layer_tensor_name(t), i, (double)once[i], (double)twice[i],
@@ -477,13 +478,13 @@ static bool check_forward(struct pass *p)
     return good;
 }
 
-bool backward_holds(struct backward *backward, const struct inputs *inputs, bool all, char why[300],
-                    struct diag *diag)
+bool backward_holds(const struct trial *t, const struct inputs *inputs, double slack, bool all,
+                    struct backward_figures *figures)
 {
-    struct pass p = {.of = backward, .in = inputs, .layer = backward->layer, .call = backward->kernel->call,
-                     .why = why};
+    struct pass p = {.of = t, .slack = slack, .figures = figures, .in = inputs, .layer = t->layer, .call = t->call,
+                     .why = t->why};
     allocate(&p);
-    bool good = gradients_compute(&p.reference, p.layer, inputs, p.dy, diag) && is_accurate(&p);
+    bool good = gradients_compute(&p.reference, p.layer, inputs, p.dy, t->diag) && is_accurate(&p);
     good = good && (!all || (check_parts(&p) && check_batch(&p) && check_choice(&p) && check_refusals(&p) &&
                              check_hidden(&p) && check_forward(&p)));
     release(&p);

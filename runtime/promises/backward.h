@@ -8,25 +8,16 @@
 #ifndef ATTNRUN_BACKWARD_H
 #define ATTNRUN_BACKWARD_H
 
-#include "kernels/load.h"
+#include "trial.h"
 
 /* Over all gradients. */
 struct backward_figures {
     double error, ratio; /* the largest; of the gate */
 };
 
-struct backward {
-    const struct kernel *kernel;
-    const struct layer *layer;
-    const void *packed; /* filled by the kernel's pack */
-    uint64_t seed;
-    double slack; /* times the gate: 1, or GRADIENT_ANY_DATA */
-    struct backward_figures figures; /* of all calls so far */
-};
-
-/* Checks one call on `inputs`, which are finite; with `all` the promises too. False with the reason in `why`, or in
- * `diag`. */
-bool backward_holds(struct backward *backward, const struct inputs *inputs, bool all, char why[300],
-                    struct diag *diag);
+/* Checks one call on `inputs`, which are finite; with `all` the promises too. `slack`: times the gate, 1 or
+ * GRADIENT_ANY_DATA. `figures`: of all calls so far. False with the reason in the trial's `why`, or in its `diag`. */
+bool backward_holds(const struct trial *trial, const struct inputs *inputs, double slack, bool all,
+                    struct backward_figures *figures);
 
 #endif

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "trial.h"
 #include "reference/compare.h"
 #include "spec/visible.h"
 
@@ -67,56 +66,24 @@ static size_t length_of(const struct feeding *f, size_t b)
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
 
-/* Bytes of one token in a tensor of tokens, in each of `heads` places. */
-static size_t token_bytes(const struct layer *layer, enum layer_tensor tensor, size_t *heads)
-{
-    const size_t size = element_size(layer->tensor_type);
-    *heads = 1;
-    switch (tensor) {
-    case TENSOR_X: return (size_t)layer->d_model * size;
-    case TENSOR_Q: *heads = (size_t)layer->h; return (size_t)layer->d_k * size;
-    case TENSOR_K: *heads = (size_t)layer->h_kv; return (size_t)layer->d_k * size;
-    case TENSOR_V: *heads = (size_t)layer->h_kv; return (size_t)layer->d_v * size;
-    case TENSOR_POSITIONS: return (size_t)layer->rope.axes * sizeof(int32_t);
-    default: return 0;
-    }
-}
-
-static size_t token_at(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor, size_t b, size_t t,
-                       size_t head)
-{
-    if (tensor == TENSOR_X)
-        return (b * in->n + t) * (size_t)layer->d_model * element_size(layer->tensor_type);
-    if (tensor == TENSOR_POSITIONS)
-        return (b * in->n + t) * (size_t)layer->rope.axes * sizeof(int32_t);
-    return inputs_head_row(layer, in, tensor, b, t, head) * element_size(layer->tensor_type);
-}
-
-/* Tokens done … done+n-1 of each sequence; its last token again where it ends earlier, as padding. */
+/* Tokens done … done+n-1 of each sequence, or their rows of a mask; its last token again where it ends earlier, as
+ * padding. */
 static void take_tokens(const struct feeding *f, struct inputs *in, enum layer_tensor tensor)
 {
-    size_t heads;
-    const size_t bytes = token_bytes(f->layer, tensor, &heads), last = f->stream->n - 1;
-    for (size_t b = 0; in->tensor[tensor] != NULL && b < in->batch; b++)
-        for (size_t t = 0; t < in->n; t++)
-            for (size_t i = 0; i < heads; i++)
-                memcpy((char *)in->tensor[tensor] + token_at(f->layer, in, tensor, b, t, i),
-                       (char *)f->stream->tensor[tensor] +
-                           token_at(f->layer, f->stream, tensor, b, min_size(f->done[b] + t, last), i), bytes);
-}
-
-/* Rows of a mask for the same tokens. */
-static void take_rows(const struct feeding *f, struct inputs *in, enum layer_tensor tensor)
-{
     const struct inputs *all = f->stream;
-    const size_t bytes = inputs_columns(f->layer, in) * layer_tensor_size(f->layer, tensor), heads = in->mask_h[tensor];
-    const size_t last = all->n - 1;
-    for (size_t b = 0; in->tensor[tensor] != NULL && b < in->batch; b++)
-        for (size_t i = 0; i < heads; i++)
+    const bool pairs = layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS, of_heads = tensor == TENSOR_Q ||
+                       tensor == TENSOR_K || tensor == TENSOR_V;
+    const int axis = pairs || (of_heads && f->layer->heads_first) ? 2 : 1; /* that of the tokens */
+    int64_t shape[4];
+    inputs_shape(f->layer, in, tensor, shape);
+    const size_t blocks = axis > 1 ? (size_t)shape[1] : 1, last = all->n - 1;
+    const size_t bytes = inputs_bytes(f->layer, in, tensor) / (in->batch * blocks * in->n); /* of one */
+    for (size_t b = 0; b < in->batch; b++)
+        for (size_t i = 0; i < blocks; i++)
             for (size_t t = 0; t < in->n; t++) {
-                const size_t of = all->mask_batch[tensor] == 1 ? 0 : b, from = min_size(f->done[b] + t, last);
-                memcpy((char *)in->tensor[tensor] + ((b * heads + i) * in->n + t) * bytes,
-                       (char *)all->tensor[tensor] + ((of * heads + i) * all->n + from) * bytes, bytes);
+                const size_t of = pairs && all->mask_batch[tensor] == 1 ? 0 : b, from = min_size(f->done[b] + t, last);
+                memcpy((char *)in->tensor[tensor] + ((b * blocks + i) * in->n + t) * bytes,
+                       (char *)all->tensor[tensor] + ((of * blocks + i) * all->n + from) * bytes, bytes);
             }
 }
 
@@ -152,12 +119,10 @@ static void make_call(const struct feeding *f, struct inputs *in, size_t n, cons
         else if (t == TENSOR_PAST)
             for (size_t b = 0; b < in->batch; b++)
                 ((int32_t *)in->tensor[t])[b] = ((const int32_t *)all->tensor[t])[b] + (int32_t)f->done[b];
-        else if (kind == TENSOR_OF_PAIRS)
-            take_rows(f, in, t);
-        else if (t == TENSOR_PAGE_TABLE || t == TENSOR_PREFIX)
-            memcpy(in->tensor[t], all->tensor[t], bytes);
-        else
+        else if (layer_tensor_has_axis(f->layer, t, "n") || layer_tensor_has_axis(f->layer, t, "m"))
             take_tokens(f, in, t);
+        else
+            memcpy(in->tensor[t], all->tensor[t], bytes);
     }
 }
 
@@ -197,28 +162,14 @@ static void keep(const struct feeding *f, const struct inputs *in, const struct 
 static bool compare_call(struct feeding *f, const struct inputs *in, const struct outputs *out)
 {
     struct portable portable;
-    struct comparison c[5] = {{0}};
+    struct comparison of[OUTPUTS_COMPARED] = {{0}};
     struct reference reference;
     struct bounds bounds;
+    char text[COMPARE_TEXT];
     bounds_compute(&reference, &bounds, f->layer, in, kernel_folds(f->kernel), true);
-    compare_y(&c[0], f->layer, in, &reference, &bounds, out->y.data);
-    if (f->layer->scores)
-        compare_attn(&c[1], f->layer, in, &reference, &bounds, out->attn.data);
-    if (f->layer->lse)
-        compare_lse(&c[2], f->layer, in, &reference, &bounds, out->lse.data);
-    const void *after[CACHE_PARTS];
-    bool good = true;
-    for (int part = 0; part < CACHE_PARTS; part++)
-        after[part] = out->cache[part].data;
-    for (int values = 0; values < inputs_compared(f->layer); values++)
-        compare_cache(&c[3 + values], f->layer, in, &reference, &bounds, values, after);
-    for (size_t i = 0; good && i < sizeof c / sizeof *c; i++)
-        if (c[i].misses > 0) {
-            struct text text;
-            compare_print_miss(&c[i], text_begin(&text));
-            good = violated(f, "fed in %s, %zu tokens: %.200s", way_names[WAY_MIXED], in->n, text_end(&text));
-            free(text.bytes);
-        }
+    const struct comparison *missed = outputs_compare(out, f->layer, in, &reference, &bounds, of);
+    bool good = missed == NULL || violated(f, "fed in %s, %zu tokens: %s", way_names[WAY_MIXED], in->n,
+                                           compare_miss_text(missed, "the reference", text));
     reference_free(&reference);
     if (good && f->layer->portable) {
         portable_compute(&portable, f->layer, in);
@@ -358,11 +309,11 @@ static bool alike(struct feeding *f, const struct fed *fed, enum way a, enum way
     return true;
 }
 
-bool chunks_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *stream,
-                 const void *packed, uint64_t seed, char why[300])
+bool chunks_hold(const struct trial *t, const struct inputs *stream)
 {
-    struct feeding f = {.call = kernel->call, .kernel = kernel, .layer = layer, .stream = stream, .packed = packed,
-                        .random = {seed ^ 0x6368756E6B}, .why = why};
+    const struct layer *const layer = t->layer;
+    struct feeding f = {.call = t->call, .kernel = t->kernel, .layer = layer, .stream = stream, .packed = t->packed,
+                        .random = {t->seed ^ 0x6368756E6B}, .why = t->why};
     struct fed fed[WAYS] = {{0}};
     const bool exact = layer_exact_chunks(layer);
     if (!chunks_apply(layer) || stream->n == 0 || stream->batch == 0)

@@ -7,7 +7,7 @@
 #ifndef ATTNRUN_CHUNKS_H
 #define ATTNRUN_CHUNKS_H
 
-#include "kernels/load.h"
+#include "trial.h"
 
 /* Whether a layer's tokens depend on those before them alone. */
 bool chunks_apply(const struct layer *layer);
@@ -16,9 +16,8 @@ bool chunks_apply(const struct layer *layer);
  * many positions, another number for each. */
 void chunks_draw(struct inputs *stream, const struct layer *layer, uint64_t seed, size_t batch, size_t length,
                  int64_t past, const struct inputs *weights);
-/* Feeds such a call in several ways. Each call of one of them is compared with the reference. `why` says which two are
- * not alike. */
-bool chunks_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *stream,
-                 const void *packed, uint64_t seed, char why[300]);
+/* Feeds such a call in several ways. Each call of one of them is compared with the reference. The trial's `why` says
+ * which two are not alike. */
+bool chunks_hold(const struct trial *trial, const struct inputs *stream);
 
 #endif

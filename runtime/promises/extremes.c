@@ -267,69 +267,63 @@ static void put_key(const struct drawing *d, size_t j, struct factors factors)
     put(d, source ? TENSOR_SOURCE : TENSOR_X, j, d->columns.key, factors);
 }
 
-static void change(const struct drawing *d, enum layer_tensor tensor, size_t at, double from, double factor)
+/* Values lie in blocks of so many numbers: of each head, or in each head's columns of the source. */
+static size_t value_width(const struct drawing *d)
 {
-    inputs_put(d->layer, d->in, tensor, at, (double)(float)(from * factor));
+    return d->layer->projected ? (size_t)d->layer->d_v : (size_t)d->layer->d_in_kv - d->columns.value;
 }
 
-/* Given values, unless they are keys: multiplies features first … end-1 of key j by `factor`; with `from`, takes those
- * of another key first. */
-static void change_given(const struct drawing *d, size_t j, size_t from, size_t first, size_t end, double factor)
+/* Where block i of the values of key j begins */
+static size_t value_at(const struct drawing *d, size_t j, size_t i)
 {
-    for (size_t i = 0; !d->layer->shares && i < (size_t)d->layer->h_kv; i++) {
-        const size_t to = inputs_head_row(d->layer, d->in, TENSOR_V, d->b, j, i);
-        const size_t other = inputs_head_row(d->layer, d->in, TENSOR_V, d->b, from, i);
+    if (d->layer->projected)
+        return inputs_head_row(d->layer, d->in, TENSOR_V, d->b, j, i);
+    return row_of(d, inputs_source(d->layer), j) + i * (size_t)d->layer->d_in_kv + d->columns.value;
+}
+
+/* Multiplies numbers first … end-1 of each block of key j by `factor`, those of key `from`; given values that are keys
+ * stay. */
+static void change_values(const struct drawing *d, size_t j, size_t from, size_t first, size_t end, double factor)
+{
+    const struct layer *layer = d->layer;
+    const enum layer_tensor tensor = layer->projected ? TENSOR_V : inputs_source(layer);
+    const size_t blocks = (size_t)(!layer->projected ? layer->d_source / layer->d_in_kv
+                                   : layer->shares   ? 0 : layer->h_kv);
+    for (size_t i = 0; i < blocks; i++)
         for (size_t c = first; c < end; c++)
-            change(d, TENSOR_V, to + c, inputs_number(d->layer, d->in, TENSOR_V, other + c), factor);
-    }
+            inputs_put(layer, d->in, tensor, value_at(d, j, i) + c,
+                       (double)(float)(inputs_number(layer, d->in, tensor, value_at(d, from, i) + c) * factor));
+}
+
+/* Whether no factor of a key is one of its values */
+static bool values_apart(const struct drawing *d)
+{
+    return d->layer->projected || d->columns.key + d->columns.channels <= d->columns.value;
 }
 
 static void scale_values(const struct drawing *d, size_t j, double factor)
 {
-    if (d->layer->projected) {
-        change_given(d, j, j, 0, (size_t)d->layer->d_v, factor);
-        return;
-    }
-    const size_t in = (size_t)d->layer->d_in_kv, width = (size_t)d->layer->d_source;
-    const enum layer_tensor source = inputs_source(d->layer);
-    const size_t to = row_of(d, source, j);
-    if (d->columns.key + d->columns.channels <= d->columns.value)
-        for (size_t c = 0; c < width; c++)
-            if (c % in >= d->columns.value)
-                change(d, source, to + c, inputs_number(d->layer, d->in, source, to + c), factor);
+    if (values_apart(d))
+        change_values(d, j, j, 0, value_width(d), factor);
 }
 
 /* If features are columns, the last one overflows first, the first one last; otherwise W_V does that. */
 static void spread_values(const struct drawing *d)
 {
-    const size_t in = (size_t)d->layer->d_in_kv, width = (size_t)d->layer->d_source, d_v = (size_t)d->layer->d_v;
-    for (size_t j = 0; d->layer->projected && j < d->in->m; j++) {
-        change_given(d, j, j, 0, 1, 1 / SPREAD);
-        change_given(d, j, j, d_v - 1, d_v, SPREAD);
+    const size_t width = value_width(d), small = d->layer->projected ? 0 : 1;
+    for (size_t j = 0; j < d->in->m; j++) {
+        if (d->layer->projected || width > 2)
+            change_values(d, j, j, small, small + 1, 1 / SPREAD);
+        if (d->layer->projected || width > 1)
+            change_values(d, j, j, width - 1, width, SPREAD);
     }
-    if (d->layer->projected)
-        return;
-    const enum layer_tensor source = inputs_source(d->layer);
-    for (size_t j = 0; j < d->in->m; j++)
-        for (size_t c = 0; c < width; c++)
-            if (c % in > d->columns.value && (c % in == d->columns.value + 1 || c % in == in - 1))
-                change(d, source, row_of(d, source, j) + c,
-                       inputs_number(d->layer, d->in, source, row_of(d, source, j) + c),
-                       c % in == in - 1 ? SPREAD : 1 / SPREAD);
 }
 
 /* All keys have the value of the first: Z is that value, whatever the scores are. */
 static void equal_values(const struct drawing *d)
 {
-    const size_t in = (size_t)d->layer->d_in_kv, width = (size_t)d->layer->d_source;
-    const enum layer_tensor source = inputs_source(d->layer);
-    for (size_t j = 1; d->layer->projected && j < d->in->m; j++)
-        change_given(d, j, 0, 0, (size_t)d->layer->d_v, 1);
-    for (size_t j = 1; !d->layer->projected && j < d->in->m; j++)
-        for (size_t c = 0; c < width; c++)
-            if (c % in >= d->columns.value && d->columns.key + d->columns.channels <= d->columns.value)
-                change(d, source, row_of(d, source, j) + c,
-                       inputs_number(d->layer, d->in, source, row_of(d, source, 0) + c), 1);
+    for (size_t j = 1; values_apart(d) && j < d->in->m; j++)
+        change_values(d, j, 0, 0, value_width(d), 1);
 }
 
 /* T = r_t cos(t' - j), largest for another key with each query; r_t is from `sizes`, or with NULL of any size. If a row

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* See keeping.h. */
-#include "keeping.h"
+/* source_kept: a call without a source has the bits of one with it, and what does not fit is refused.
+ *
+ * Left out on purpose: what a call with a source computes (compare.h).
+ */
+#include "trials.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,20 +13,15 @@
 #define WORKERS 3
 
 struct keeping {
-    const struct kernel_table *call;
-    const struct layer *layer;
-    const struct inputs *in;
-    const void *packed;
-    struct outputs out, expected;             /* of the current call, and of one that keeps nothing */
-    struct guarded kept, copy, scratch;       /* copy: of what is kept */
-    int32_t *other;                           /* [batch]: the blocks in the opposite order */
-    char *why;
+    struct trial t;            /* now: the current call's outputs; base: those of a call that keeps nothing */
+    struct guarded kept, copy; /* copy: of what is kept */
+    int32_t *other;            /* [batch]: the blocks in the opposite order */
 };
 
 static struct kernel_args args_of(const struct keeping *k, const struct inputs *in, const struct outputs *out,
                                   bool source, const int32_t *kept_of)
 {
-    struct kernel_args args = outputs_args(out, k->layer, in);
+    struct kernel_args args = outputs_args(out, k->t.layer, in);
     args.kept = k->kept.data;
     args.kept_of = kept_of;
     args.kept_blocks = in->batch;
@@ -34,66 +32,64 @@ static struct kernel_args args_of(const struct keeping *k, const struct inputs *
 
 static bool returns(struct keeping *k, const struct kernel_args *args, int expected, const char *what)
 {
-    guarded_fill(&k->scratch);
-    const int error = k->call->forward(k->packed, args, k->scratch.data);
-    return error == expected ||
-           violated(k, "kept: %s: forward returns \"%s\", not \"%s\"", what, k->call->strerror(error),
-                    k->call->strerror(expected));
-}
-
-static bool zones_intact(struct keeping *k, const char *what)
-{
-    return (guarded_zones_intact(&k->kept) && guarded_zones_intact(&k->scratch) &&
-            outputs_outside(&k->out, k->layer) == NULL) ||
-           violated(k, "kept: %s: wrote outside its tensors", what);
+    guarded_fill(&k->t.scratch);
+    return returned(&k->t, k->t.call->forward(k->t.packed, args, k->t.scratch.data), expected, "kept: %s: forward",
+                    what);
 }
 
 static bool same_bits(struct keeping *k, const char *what)
 {
-    const char *other = outputs_differ(&k->out, &k->expected, k->layer);
-    if (other != NULL)
-        return violated(k, "kept: %s: %s has other bits", what, other);
-    return zones_intact(k, what);
+    return trial_same_bits(&k->t, what) && trial_zones_intact(&k->t, what) &&
+           (guarded_zones_intact(&k->kept) || violated(&k->t, "%s: wrote outside what is kept", what));
 }
 
 /* Results of a call of `in` that keeps nothing */
 static bool expect_of(struct keeping *k, const struct inputs *in)
 {
-    struct kernel_args args = args_of(k, in, &k->expected, true, NULL);
+    struct kernel_args args = args_of(k, in, &k->t.base, true, NULL);
     args.kept = NULL;
     args.kept_blocks = 0;
     return returns(k, &args, KERNEL_OK, "a call that keeps nothing");
 }
 
+/* Fresh outputs, and a copy of what is kept */
+static void prepare(struct keeping *k)
+{
+    outputs_fill(&k->t.now, k->t.layer, k->t.in);
+    memcpy(k->copy.data, k->kept.data, k->kept.bytes);
+}
+
+static bool stays_kept(struct keeping *k, const char *what)
+{
+    return memcmp(k->copy.data, k->kept.data, k->kept.bytes) == 0 ||
+           violated(&k->t, "kept: %s: wrote what is kept", what);
+}
+
 static bool call_has_them(struct keeping *k, const struct inputs *in, bool source, const int32_t *kept_of,
                           const char *what)
 {
-    outputs_fill(&k->out, k->layer, k->in);
-    memcpy(k->copy.data, k->kept.data, k->kept.bytes);
-    const struct kernel_args args = args_of(k, in, &k->out, source, kept_of);
-    return returns(k, &args, KERNEL_OK, what) && same_bits(k, what) &&
-           (source || memcmp(k->copy.data, k->kept.data, k->kept.bytes) == 0 ||
-            violated(k, "kept: %s: wrote what is kept", what));
+    prepare(k);
+    const struct kernel_args args = args_of(k, in, &k->t.now, source, kept_of);
+    return returns(k, &args, KERNEL_OK, what) && same_bits(k, what) && (source || stays_kept(k, what));
 }
 
 static bool parts_have_them(struct keeping *k, bool source, const char *what)
 {
-    const struct kernel_args args = args_of(k, k->in, &k->out, source, NULL);
-    outputs_fill(&k->out, k->layer, k->in);
-    guarded_fill(&k->scratch);
-    const int error = outputs_run_parts(k->call, k->packed, &args, k->scratch.data, WORKERS);
-    return error == KERNEL_OK ? same_bits(k, what)
-                              : violated(k, "kept: %s: run returns \"%s\"", what, k->call->strerror(error));
+    const struct kernel_args args = args_of(k, k->t.in, &k->t.now, source, NULL);
+    prepare(k);
+    guarded_fill(&k->t.scratch);
+    return returned(&k->t, outputs_run_parts(k->t.call, k->t.packed, &args, k->t.scratch.data, WORKERS), KERNEL_OK,
+                    "kept: %s: run", what) && same_bits(k, what);
 }
 
 /* Each sequence by itself, from its block */
 static bool alone(struct keeping *k)
 {
-    const struct kernel_args all = args_of(k, k->in, &k->out, false, NULL);
-    outputs_fill(&k->out, k->layer, k->in);
-    for (size_t b = 0; b < k->in->batch; b++) {
+    const struct kernel_args all = args_of(k, k->t.in, &k->t.now, false, NULL);
+    outputs_fill(&k->t.now, k->t.layer, k->t.in);
+    for (size_t b = 0; b < k->t.in->batch; b++) {
         const int32_t block = (int32_t)b;
-        struct kernel_args one = kernel_args_of_sequence(k->layer, k->in, all, b);
+        struct kernel_args one = kernel_args_of_sequence(k->t.layer, k->t.in, all, b);
         one.kept_of = &block;
         if (!returns(k, &one, KERNEL_OK, "a sequence alone without its source"))
             return false;
@@ -118,8 +114,8 @@ static void turn_round(const struct layer *layer, const struct inputs *in, enum 
 static bool other_rows(struct keeping *k, enum layer_tensor tensor, size_t rows, size_t width, const char *what)
 {
     struct inputs in;
-    inputs_copy(&in, k->layer, k->in);
-    turn_round(k->layer, &in, tensor, rows, width);
+    inputs_copy(&in, k->t.layer, k->t.in);
+    turn_round(k->t.layer, &in, tensor, rows, width);
     const bool good = expect_of(k, &in) &&
                       (tensor == TENSOR_X || call_has_them(k, &in, true, NULL, "another source in the same blocks")) &&
                       call_has_them(k, &in, false, NULL, what);
@@ -130,37 +126,35 @@ static bool other_rows(struct keeping *k, enum layer_tensor tensor, size_t rows,
 /* A call that ends before its keys are complete leaves no valid block. */
 static bool half_done(struct keeping *k)
 {
-    const struct kernel_args args = args_of(k, k->in, &k->out, true, NULL);
-    const struct kernel_args later = args_of(k, k->in, &k->out, false, NULL);
-    for (size_t phase = 0; strcmp(k->call->phase_name(phase), "attend") != 0; phase++)
-        for (size_t part = 0; part < k->call->parts(k->packed, &args, phase); part++)
-            k->call->run(k->packed, &args, k->scratch.data, phase, part, 0);
+    const struct kernel_args args = args_of(k, k->t.in, &k->t.now, true, NULL);
+    const struct kernel_args later = args_of(k, k->t.in, &k->t.now, false, NULL);
+    for (size_t phase = 0; strcmp(k->t.call->phase_name(phase), "attend") != 0; phase++)
+        for (size_t part = 0; part < k->t.call->parts(k->t.packed, &args, phase); part++)
+            k->t.call->run(k->t.packed, &args, k->t.scratch.data, phase, part, 0);
     return returns(k, &later, KERNEL_KEPT, "no source, after a call that ended early");
 }
 
 /* One wrong call */
 static bool one_refused(struct keeping *k, const struct kernel_args *args, int expected, const char *what)
 {
-    outputs_fill(&k->out, k->layer, k->in);
-    memcpy(k->copy.data, k->kept.data, k->kept.bytes);
-    bool good = returns(k, args, expected, what);
-    if (good && outputs_written(&k->out, k->layer, k->in) != NULL)
-        return violated(k, "kept: %s: refused, but wrote", what);
-    good = good && (memcmp(k->copy.data, k->kept.data, k->kept.bytes) == 0 ||
-                    violated(k, "kept: %s: refused, but wrote what is kept", what));
-    if (good && (k->call->phases(k->packed, args) != 0 || k->call->parts(k->packed, args, 0) != 0 ||
-                 k->call->run(k->packed, args, k->scratch.data, 0, 0, 0) != expected))
-        return violated(k, "kept: %s: has phases or parts, or a part runs", what);
-    return good;
+    const struct kernel_table *const call = k->t.call;
+    prepare(k);
+    if (!returns(k, args, expected, what) || !stays_kept(k, what))
+        return false;
+    if (outputs_written(&k->t.now, k->t.layer, k->t.in) != NULL)
+        return violated(&k->t, "kept: %s: refused, but wrote", what);
+    return (call->phases(k->t.packed, args) == 0 && call->parts(k->t.packed, args, 0) == 0 &&
+            call->run(k->t.packed, args, k->t.scratch.data, 0, 0, 0) == expected) ||
+           violated(&k->t, "kept: %s: has phases or parts, or a part runs", what);
 }
 
 static bool wrong_lengths(struct keeping *k)
 {
-    struct kernel_args args = args_of(k, k->in, &k->out, false, NULL);
-    int32_t *const lengths = k->in->tensor[TENSOR_LENGTHS]; /* put back below */
+    struct kernel_args args = args_of(k, k->t.in, &k->t.now, false, NULL);
+    int32_t *const lengths = k->t.in->tensor[TENSOR_LENGTHS]; /* put back below */
     if (lengths == NULL) {
         args.m = args.m > 1 ? args.m - 1 : args.m + 1;
-        return args.m > (size_t)k->layer->source_len ||
+        return args.m > (size_t)k->t.layer->source_len ||
                one_refused(k, &args, KERNEL_KEPT, "no source, and another m than was kept");
     }
     const int32_t length = lengths[args.batch - 1];
@@ -174,8 +168,8 @@ static bool wrong_lengths(struct keeping *k)
 static bool other_headers(struct keeping *k)
 {
     enum { HEADER = 3 * sizeof(uint64_t) };
-    const struct kernel_args args = args_of(k, k->in, &k->out, false, NULL);
-    unsigned char *const last = (unsigned char *)k->kept.data + (args.batch - 1) * k->call->kept_bytes;
+    const struct kernel_args args = args_of(k, k->t.in, &k->t.now, false, NULL);
+    unsigned char *const last = (unsigned char *)k->kept.data + (args.batch - 1) * k->t.call->kept_bytes;
     bool good = true;
     for (size_t bit = 0; good && bit < (size_t)8 * HEADER; bit += 5) {
         last[bit / 8] ^= (unsigned char)(1 << bit % 8);
@@ -198,7 +192,7 @@ static bool kept_refused(void *context, int expected, const char *what)
 
 static bool refuses(struct keeping *k)
 {
-    const struct kernel_args good_args = args_of(k, k->in, &k->out, false, k->other);
+    const struct kernel_args good_args = args_of(k, k->t.in, &k->t.now, false, k->other);
     struct kernel_args args = good_args;
     const size_t last = args.batch - 1;
     const int32_t block = k->other[last];
@@ -219,7 +213,7 @@ static bool refuses(struct keeping *k)
                                       {"kept_of", &args.kept_of, sizeof(int32_t), MISUSE_OPTIONAL}};
     good = good && misuse_refused(pointers, 2, kept_refused, &call);
     args.kept = NULL;
-    args.tensor[TENSOR_SOURCE] = args_of(k, k->in, &k->out, true, NULL).tensor[TENSOR_SOURCE];
+    args.tensor[TENSOR_SOURCE] = args_of(k, k->t.in, &k->t.now, true, NULL).tensor[TENSOR_SOURCE];
     args.kept_blocks = 0;
     good = good && one_refused(k, &args, KERNEL_NULL, "kept_of without kept, beside a source");
     args.kept_of = NULL;
@@ -234,7 +228,7 @@ static bool refuses(struct keeping *k)
 /* Memory in which no call has kept anything */
 static bool nothing_there(struct keeping *k)
 {
-    const struct kernel_args args = args_of(k, k->in, &k->out, false, NULL);
+    const struct kernel_args args = args_of(k, k->t.in, &k->t.now, false, NULL);
     guarded_fill(&k->kept);
     if (!one_refused(k, &args, KERNEL_KEPT, "no source, and memory that was never written"))
         return false;
@@ -244,38 +238,38 @@ static bool nothing_there(struct keeping *k)
 
 static bool keeps(struct keeping *k)
 {
-    const size_t rows = k->in->batch * k->in->n, keys = k->in->batch * k->in->m;
-    return nothing_there(k) && expect_of(k, k->in) && call_has_them(k, k->in, true, NULL, "a call that keeps") &&
-           call_has_them(k, k->in, false, NULL, "a call without a source") && refuses(k) &&
+    const size_t rows = k->t.in->batch * k->t.in->n, keys = k->t.in->batch * k->t.in->m;
+    return nothing_there(k) && expect_of(k, k->t.in) && call_has_them(k, k->t.in, true, NULL, "a call that keeps") &&
+           call_has_them(k, k->t.in, false, NULL, "a call without a source") && refuses(k) &&
            parts_have_them(k, true, "parts that keep") && parts_have_them(k, false, "parts without a source") &&
-           alone(k) && call_has_them(k, k->in, true, k->other, "blocks the other way round") &&
-           call_has_them(k, k->in, false, k->other, "blocks the other way round, without a source") &&
-           call_has_them(k, k->in, true, NULL, "a call that keeps again") &&
-           other_rows(k, TENSOR_X, rows, (size_t)k->layer->d_model, "other queries without a source") &&
-           other_rows(k, TENSOR_SOURCE, keys, (size_t)k->layer->d_source, "no source, after another source") &&
+           alone(k) && call_has_them(k, k->t.in, true, k->other, "blocks the other way round") &&
+           call_has_them(k, k->t.in, false, k->other, "blocks the other way round, without a source") &&
+           call_has_them(k, k->t.in, true, NULL, "a call that keeps again") &&
+           other_rows(k, TENSOR_X, rows, (size_t)k->t.layer->d_model, "other queries without a source") &&
+           other_rows(k, TENSOR_SOURCE, keys, (size_t)k->t.layer->d_source, "no source, after another source") &&
            half_done(k);
 }
 
 bool keeping_holds(struct trial *t)
 {
     const struct inputs *in = t->in;
-    struct keeping k = {.call = t->call, .layer = t->layer, .in = in, .packed = t->packed, .why = t->why};
-    if (k.call->kept_bytes == 0 || in->batch == 0 || in->n == 0 || in->m == 0)
+    struct keeping k = {.t = *t};
+    if (t->call->kept_bytes == 0 || in->batch == 0 || in->n == 0 || in->m == 0)
         return true;
+    k.t.now = k.t.base = (struct outputs){.y = {0}};
+    k.t.scratch = (struct guarded){0};
+    trial_prepare(&k.t, 4, WORKERS);
+    outputs_make(&k.t.base, t->layer, in, 4);
     k.other = memory_get(in->batch, sizeof *k.other);
-    guarded_make(&k.kept, in->batch * k.call->kept_bytes, KERNEL_ALIGNMENT);
-    guarded_make(&k.copy, in->batch * k.call->kept_bytes, 0);
-    guarded_make(&k.scratch, k.call->scratch_bytes_for(WORKERS), 0);
-    outputs_make(&k.out, k.layer, in, 4);
-    outputs_make(&k.expected, k.layer, in, 4);
+    guarded_make(&k.kept, in->batch * t->call->kept_bytes, KERNEL_ALIGNMENT);
+    guarded_make(&k.copy, in->batch * t->call->kept_bytes, 0);
     for (size_t b = 0; b < in->batch; b++)
         k.other[b] = (int32_t)(in->batch - 1 - b);
     const bool good = keeps(&k);
-    outputs_free(&k.out);
-    outputs_free(&k.expected);
+    trial_release(&k.t);
+    outputs_free(&k.t.base);
     guarded_free(&k.kept);
     guarded_free(&k.copy);
-    guarded_free(&k.scratch);
     free(k.other);
     return good;
 }

@@ -9,10 +9,16 @@
 
 #include "guarded.h"
 #include "kernels/load.h"
+#include "reference/compare.h"
 #include "reference/portable.h"
 
 struct outputs {
-    struct guarded y, attn, lse, cache[CACHE_PARTS];
+    union {
+        struct guarded of[OUTPUTS]; /* by enum call_output */
+        struct {
+            struct guarded y, attn, lse, cache[CACHE_PARTS];
+        };
+    };
 };
 
 /* `offset`: bytes off a boundary, less 2 for tensors of 16 bits. Frees what there was. */
@@ -30,6 +36,10 @@ struct kernel_args outputs_args(const struct outputs *outputs, const struct laye
 const char *outputs_outside(const struct outputs *outputs, const struct layer *layer);
 const char *outputs_written(const struct outputs *outputs, const struct layer *layer, const struct inputs *in);
 const char *outputs_differ(const struct outputs *a, const struct outputs *b, const struct layer *layer);
+/* Compares them with the reference, each into its comparison. Returns the first that has misses; NULL: none has. */
+const struct comparison *outputs_compare(const struct outputs *outputs, const struct layer *layer,
+                                         const struct inputs *in, const struct reference *reference,
+                                         const struct bounds *bounds, struct comparison of[OUTPUTS_COMPARED]);
 /* exact = portable: whether all numbers have the bits of `expected`, NaN being one number; else `why` names the first
  * that has others, and both */
 bool outputs_are(const struct outputs *outputs, const struct layer *layer, const struct inputs *in,

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* See packing.h. */
-#include "packing.h"
+/* What is promised of a packed block: which instruction set it is for, that wrong weights are refused, and that only a
+ * block that was packed whole, for this very layer, is taken for one.
+ *
+ * Left out on purpose: what the weights become (compare.h shows it).
+ */
+#include "trials.h"
 
 #include <float.h>
 #include <math.h>
@@ -9,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/arith.h"
 #include "fenced.h"
 #include "misuse.h"
 #include "plan/isa.h"
@@ -34,9 +39,9 @@ struct packing {
 static bool not_taken(struct packing *p, const void *block, int expected, const char *what)
 {
     const struct kernel_args args = trial_args(p->trial, p->in);
-    const int isa = p->call->isa(block), error = p->call->forward(block, &args, p->trial->scratch.data);
-    if (error != expected)
-        return violated(p, "%s: forward returns %d (%s), not %d", what, error, p->call->strerror(error), expected);
+    const int isa = p->call->isa(block);
+    if (!returned(p, p->call->forward(block, &args, p->trial->scratch.data), expected, "%s: forward", what))
+        return false;
     if (isa != 0)
         return violated(p, "%s: isa returns %d, not 0", what, isa);
     return (p->call->run(block, &args, p->trial->scratch.data, 0, 0, 0) == expected &&
@@ -102,10 +107,8 @@ static bool misplaced_block(struct packing *p)
 static bool pack_refuses(struct packing *p, const struct kernel_weights *weights, int isa, int expected,
                          const char *what)
 {
-    int error = p->call->pack(p->packed.data, weights, isa);
-    if (error != expected)
-        return violated(p, "pack with %s returns %d (%s), not %d", what, error, p->call->strerror(error), expected);
-    return guarded_zones_intact(&p->packed) || violated(p, "pack with %s wrote outside packed", what);
+    return returned(p, p->call->pack(p->packed.data, weights, isa), expected, "pack with %s", what) &&
+           (guarded_zones_intact(&p->packed) || violated(p, "pack with %s wrote outside packed", what));
 }
 
 /* Weights for a call, whose addresses may be changed, those of tables too */
@@ -121,22 +124,29 @@ static void give(const struct packing *p, struct given *given)
     given->weights.tables = p->layer->table_count > 0 ? given->tables : NULL;
 }
 
-/* The address of a weight that the layer has; NULL: it is none. */
-static void *place_of(const struct packing *p, struct given *given, enum layer_tensor tensor)
+/* The first weight from this tensor on that the layer has; TENSOR_COUNT: none */
+static enum layer_tensor next_weight(const struct packing *p, enum layer_tensor tensor)
 {
-    if (p->in->tensor[tensor] == NULL || !tensor_is_packed(layer_tensor_row(tensor)->kind))
-        return NULL;
+    while (tensor < TENSOR_COUNT && (p->in->tensor[tensor] == NULL ||
+                                     !tensor_is_packed(layer_tensor_row(tensor)->kind)))
+        tensor++;
+    return tensor;
+}
+
+#define EACH_WEIGHT(p, t) enum layer_tensor t = next_weight(p, 0); t < TENSOR_COUNT; t = next_weight(p, t + 1)
+
+/* The address of a weight */
+static const float **place_of(struct given *given, enum layer_tensor tensor)
+{
     return layer_tensor_row(tensor)->kind == TENSOR_NAMED ? &given->tables[tensor - TENSOR_TABLE]
-                                                          : (void *)&given->weights.tensor[tensor];
+                                                          : (const float **)&given->weights.tensor[tensor];
 }
 
 /* The first weight that the layer has; NULL: none. */
 static float *first_weight(const struct packing *p)
 {
-    float *first = NULL;
-    for (enum layer_tensor t = TENSOR_COUNT; t-- > 0;)
-        first = tensor_is_packed(layer_tensor_row(t)->kind) && p->in->tensor[t] != NULL ? p->in->tensor[t] : first;
-    return first;
+    const enum layer_tensor first = next_weight(p, 0);
+    return first < TENSOR_COUNT ? p->in->tensor[first] : NULL;
 }
 
 /* A non-finite weight: the block that was valid before is no longer. */
@@ -167,14 +177,11 @@ static bool nonfinite_weights(struct packing *p)
 {
     static const float values[] = {NAN, INFINITY, -INFINITY};
     bool good = true;
-    for (enum layer_tensor t = 0; good && t < TENSOR_COUNT; t++) {
-        const enum tensor_kind kind = layer_tensor_row(t)->kind;
+    for (EACH_WEIGHT(p, t)) {
         const size_t count = inputs_count(p->layer, p->in, t);
         struct random random = {count + t};
-        if (!tensor_is_packed(kind) || p->in->tensor[t] == NULL)
-            continue;
-        good = nonfinite_weight(p, t, count - 1, values[2 * (t % 2)]) &&
-               (kind != TENSOR_WEIGHT || nonfinite_weight(p, t, 0, too_large(p->layer)));
+        good = good && nonfinite_weight(p, t, count - 1, values[2 * (t % 2)]) &&
+               (layer_tensor_row(t)->kind != TENSOR_WEIGHT || nonfinite_weight(p, t, 0, too_large(p->layer)));
         for (size_t more = 0; good && more < 4 && (double)p->packed.bytes < SMALL_BLOCK; more++)
             good = nonfinite_weight(p, t, more > 0 ? random_bits(&random) % count : 0, values[(more + t + 1) % 3]);
     }
@@ -195,8 +202,7 @@ static bool pack_refused(void *context, int expected, const char *what)
     const struct kernel_table *call = c->p->call;
     const int error = c->parts ? call->pack_part(c->packed, c->weights, 0, 1)
                                : call->pack(c->packed, c->weights, c->p->isa);
-    return error == expected || violated(c->p, "pack%s, %s: returns %d (%s), not %d", c->parts ? "_part" : "", what,
-                                         error, call->strerror(error), expected);
+    return returned(c->p, error, expected, "pack%s, %s:", c->parts ? "_part" : "", what);
 }
 
 /* Each pointer in turn NULL, or given without use, or off its boundary */
@@ -277,18 +283,16 @@ static bool wrong_packing(struct packing *p)
 
 static void negate(struct packing *p)
 {
-    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
-        if (tensor_is_packed(layer_tensor_row(t)->kind) && p->in->tensor[t] != NULL)
-            for (size_t k = 0, count = inputs_count(p->layer, p->in, t); k < count; k++)
-                ((float *)p->in->tensor[t])[k] *= -1;
+    for (EACH_WEIGHT(p, t))
+        for (size_t k = 0, count = inputs_count(p->layer, p->in, t); k < count; k++)
+            ((float *)p->in->tensor[t])[k] *= -1;
 }
 
 static bool part_returns(struct packing *p, void *packed, const void *weights, size_t part, size_t parts, int expected,
                          const char *what)
 {
-    const int error = p->call->pack_part(packed, weights, part, parts);
-    return error == expected || violated(p, "pack_part %zu of %zu of %s returns %d (%s), not %d", part, parts, what,
-                                         error, p->call->strerror(error), expected);
+    return returned(p, p->call->pack_part(packed, weights, part, parts), expected, "pack_part %zu of %zu of %s", part,
+                    parts, what);
 }
 
 /* Each part alone turns its numbers of the block of old weights into those of `wanted`, and no other part those. */
@@ -394,9 +398,9 @@ static bool cut_off(struct packing *p, void *packed, const float *unreadable)
     struct packing_call call = {.p = p, .packed = packed};
     enum layer_tensor last = 0;
     give(p, &call.given);
-    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
-        last = place_of(p, &call.given, t) != NULL ? t : last;
-    *(const float **)place_of(p, &call.given, last) = unreadable;
+    for (EACH_WEIGHT(p, t))
+        last = t;
+    *place_of(&call.given, last) = unreadable;
     memcpy(packed, p->good, p->packed.bytes);
     bool lived;
     if (!fenced_call(pack_weights, &call, &lived, p->diag))
@@ -412,10 +416,8 @@ static bool weights_read_within(struct packing *p, enum fence fence)
     struct fenced fences[TENSOR_COUNT] = {{0}};
     bool lived = true;
     give(p, &call.given);
-    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
-        const float **place = place_of(p, &call.given, t);
-        if (place == NULL)
-            continue;
+    for (EACH_WEIGHT(p, t)) {
+        const float **const place = place_of(&call.given, t);
         const size_t bytes = inputs_count(p->layer, p->in, t) * sizeof(float);
         *place = memory_there(fenced_make(&fences[t], *place, bytes, fence) ? fences[t].data : NULL);
     }
@@ -430,11 +432,8 @@ static bool packing_cut_off(struct packing *p)
     size_t max = 1;
     if (first_weight(p) == NULL)
         return true;
-    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
-        const bool packed = tensor_is_packed(layer_tensor_row(t)->kind);
-        const size_t bytes = packed ? inputs_count(p->layer, p->in, t) * sizeof(float) : 0;
-        max = bytes > max ? bytes : max;
-    }
+    for (EACH_WEIGHT(p, t))
+        max = max_size(max, inputs_count(p->layer, p->in, t) * sizeof(float));
     void *packed = map(p->packed.bytes, PROT_READ | PROT_WRITE), *unreadable = map(max, PROT_NONE);
     const bool good = cut_off(p, packed, unreadable);
     munmap(packed, p->packed.bytes);
@@ -448,18 +447,15 @@ static bool packs_again(struct packing *p)
     struct given given;
     struct guarded moved[TENSOR_COUNT] = {{0}};
     give(p, &given);
-    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
-        const float **place = place_of(p, &given, t);
-        const size_t bytes = place != NULL ? inputs_count(p->layer, p->in, t) * sizeof(float) : 0;
-        if (place == NULL)
-            continue;
+    for (EACH_WEIGHT(p, t)) {
+        const float **const place = place_of(&given, t);
+        const size_t bytes = inputs_count(p->layer, p->in, t) * sizeof(float);
         guarded_make(&moved[t], bytes, sizeof(float));
         *place = memcpy(moved[t].data, *place, bytes);
     }
     guarded_fill(&p->packed); /* as the good one was */
-    const int error = p->call->pack(p->packed.data, &given.weights, p->isa);
-    bool good = error == KERNEL_OK ||
-                violated(p, "pack from other addresses returns %d (%s)", error, p->call->strerror(error));
+    bool good = returned(p, p->call->pack(p->packed.data, &given.weights, p->isa), KERNEL_OK,
+                         "pack from other addresses");
     good = good && (memcmp(p->packed.data, p->good, p->packed.bytes) == 0 ||
                     violated(p, "packed again, a block has other bytes"));
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
@@ -492,9 +488,9 @@ static bool automatic_choice(struct packing *p)
     for (size_t row = 0; row < isa_count; row++)
         if (p->call->isa_name(isa_table[row].id) != NULL && available(p, isa_table[row].id))
             best = &isa_table[row];
-    const int error = p->call->pack(p->packed.data, &weights, 0), chosen = p->call->isa(p->packed.data);
-    if (error != KERNEL_OK)
-        return violated(p, "pack for AUTO returns %d (%s)", error, p->call->strerror(error));
+    if (!returned(p, p->call->pack(p->packed.data, &weights, 0), KERNEL_OK, "pack for AUTO"))
+        return false;
+    const int chosen = p->call->isa(p->packed.data);
     return (best != NULL && chosen == best->id) ||
            violated(p, "AUTO packs for %s; %s is the best of this machine", p->call->isa_name(chosen),
                     best != NULL ? best->name : "no set");
@@ -521,11 +517,9 @@ static bool opens(struct packing *p, const void *blocks, size_t bytes, int expec
                   const char *what)
 {
     const void *packed = &bytes; /* anything but what is expected */
-    const int error = p->call->open(blocks, bytes, &packed);
-    if (error != expected)
-        return violated(p, "open of %s returns %d (%s), not %d", what, error, p->call->strerror(error), expected);
-    return packed == block || violated(p, "open of %s gives %s", what,
-                                       block == NULL ? "a block in spite of it" : "another block");
+    return returned(p, p->call->open(blocks, bytes, &packed), expected, "open of %s", what) &&
+           (packed == block ||
+            violated(p, "open of %s gives %s", what, block == NULL ? "a block in spite of it" : "another block"));
 }
 
 /* Another set that is compiled and that the machine has; NULL: none */
@@ -621,10 +615,10 @@ static bool computes_alike(struct packing *p, const void *block, const char *wha
     struct trial *const t = p->trial;
     const struct kernel_args args = trial_args(t, p->in);
     outputs_load(&t->now, p->layer, p->in);
-    const int error = p->call->forward(block, &args, t->scratch.data);
-    if (error != KERNEL_OK || p->call->isa(block) != p->isa)
-        return violated(p, "%s: isa returns %d, forward %d (%s)", what, p->call->isa(block), error,
-                        p->call->strerror(error));
+    if (!returned(p, p->call->forward(block, &args, t->scratch.data), KERNEL_OK, "%s: forward", what))
+        return false;
+    if (p->call->isa(block) != p->isa)
+        return violated(p, "%s: isa returns %d", what, p->call->isa(block));
     const bool good = trial_same_bits(t, what);
     outputs_fill(&t->now, p->layer, p->in);
     guarded_fill(&t->scratch);

@@ -12,16 +12,10 @@
 #include "expression/expression.h"
 #include "fenced.h"
 #include "inputs/elements.h"
-#include "keeping.h"
-#include "merging.h"
 #include "misuse.h"
-#include "moving.h"
-#include "packing.h"
 #include "reference/compare.h"
 #include "spec/score.h"
-#include "states.h"
-#include "trial.h"
-#include "values.h"
+#include "trials.h"
 
 #define PAGE 4096
 #define WATCHED ((size_t)4 << 20) /* maximum size of scratch or an output that is checked part by part */
@@ -131,7 +125,7 @@ struct shared {
     size_t bytes;
 };
 
-#define SHARED 6 /* scratch, y, attn, lse, a cache's keys and values */
+#define SHARED (1 + OUTPUTS) /* scratch, and what a call writes */
 
 static bool page_overlaps(struct trial *t, struct shared *s, size_t from, size_t end, size_t phase, size_t part)
 {
@@ -184,9 +178,9 @@ static bool run_watched(struct trial *t, struct shared shared[SHARED], const str
     for (size_t phase = 0; phase < phases; phase++) {
         begin_phase(shared);
         for (size_t part = 0; part < t->call->parts(t->packed, args, phase); part++) {
-            const int error = t->call->run(t->packed, args, t->scratch.data, phase, part, TRIAL_WORKERS - 1);
-            if (error != KERNEL_OK)
-                return violated(t, "phase %zu part %zu: run returns \"%s\"", phase, part, t->call->strerror(error));
+            if (!returned(t, t->call->run(t->packed, args, t->scratch.data, phase, part, TRIAL_WORKERS - 1), KERNEL_OK,
+                          "phase %zu part %zu: run", phase, part))
+                return false;
             for (size_t s = 0; s < SHARED; s++)
                 if (part_overlaps(t, &shared[s], phase, part))
                     return false;
@@ -217,13 +211,10 @@ static bool memory_is_own(struct trial *t)
     const size_t bytes = t->call->scratch_bytes_for(1) - own;
     struct pool pool = {0};
     struct guarded fresh;
-    struct shared shared[SHARED] = {
-        make_shared(&pool, "scratch", t->scratch.data, bytes),
-        make_shared(&pool, "y", t->now.y.data, t->now.y.bytes),
-        make_shared(&pool, "attn", t->now.attn.data, t->now.attn.bytes),
-        make_shared(&pool, "lse", t->now.lse.data, t->now.lse.bytes),
-        make_shared(&pool, "a cache's keys", t->now.cache[0].data, t->now.cache[0].bytes),
-        make_shared(&pool, "a cache's values", t->now.cache[1].data, t->now.cache[1].bytes)};
+    struct shared shared[SHARED] = {make_shared(&pool, "scratch", t->scratch.data, bytes)};
+    for (int i = 0; i < inputs_outputs(t->layer); i++)
+        shared[1 + i] = make_shared(&pool, layer_tensor_name(inputs_output(t->layer, i)), t->now.of[i].data,
+                                    t->now.of[i].bytes);
     guarded_make(&fresh, (TRIAL_WORKERS - 1) * own, 0);
     bool good = run_watched(t, shared, &args) && trial_zones_intact(t, what) && trial_same_bits(t, what);
     if (good && own > 0 && memcmp((char *)t->scratch.data + bytes, fresh.data, fresh.bytes) != 0)
@@ -267,24 +258,27 @@ static int see_image(struct dl_phdr_info *info, size_t size, void *context)
     return here;
 }
 
+static void see_no_keys(const struct trial *t, struct kernel_args *args)
+{
+    if (args->tensor[TENSOR_LENGTHS] != NULL)
+        args->tensor[TENSOR_LENGTHS] = t->zeros;
+}
+
 /* A call of the first query only, so with other groups and parts; without a key if the layer has lengths */
-static struct kernel_args args_of_query(const struct trial *t, int32_t *zeros)
+static struct kernel_args args_of_query(const struct trial *t)
 {
     struct kernel_args args = trial_args(t, t->in);
     args.n = args.n > 0;
     args.m = !layer_is_square(t->layer) ? args.m : args.n;
-    args.tensor[TENSOR_LENGTHS] = args.tensor[TENSOR_LENGTHS] != NULL ? zeros : NULL;
+    see_no_keys(t, &args);
     return args;
 }
 
 static bool run_single(struct trial *t)
 {
-    int32_t *zeros = memory_get(t->in->batch, sizeof *zeros);
-    const struct kernel_args args = args_of_query(t, zeros);
-    const bool good = trial_run_parts(t, &args);
-    const int error = good ? t->call->forward(t->packed, &args, t->scratch.data) : KERNEL_OK;
-    free(zeros);
-    return good && (error == KERNEL_OK || violated(t, "n = 1: forward returns \"%s\"", t->call->strerror(error)));
+    const struct kernel_args args = args_of_query(t);
+    return trial_run_parts(t, &args) &&
+           returned(t, t->call->forward(t->packed, &args, t->scratch.data), KERNEL_OK, "n = 1: forward");
 }
 
 /* No state: a call leaves the library's own memory unchanged. Not under AddressSanitizer, which forbids reading the
@@ -387,14 +381,12 @@ static void forward_fenced(struct trial *t, const struct inputs *from, enum fenc
     for (int tensor = 0; tensor < TENSOR_COUNT; tensor++)
         if (in.tensor[tensor] != NULL && is_brought(tensor))
             in.tensor[tensor] = fenced_copy(from->tensor[tensor], readable(t->layer, from, tensor), fence);
-    t->now.y.data = fenced_copy(NULL, trial_bytes(t, TENSOR_Y), fence);
-    t->now.attn.data = fenced_copy(NULL, trial_bytes(t, TENSOR_ATTN), fence);
-    t->now.lse.data = fenced_copy(NULL, trial_count(t, TENSOR_LSE) * sizeof(float), fence);
-    for (int part = 0; part < inputs_cache_parts(t->layer); part++) {
-        const size_t bytes = touchable(t->layer, from, part);
-        t->now.cache[part].data = fenced_copy(NULL, bytes, fence);
-        if (t->now.cache[part].data != NULL)
-            memcpy(t->now.cache[part].data, from->tensor[inputs_cache_of(t->layer, part)], bytes);
+    for (int i = 0; i < inputs_outputs(t->layer); i++) {
+        const enum layer_tensor tensor = inputs_output(t->layer, i);
+        const size_t bytes = i < OUTPUT_CACHE ? trial_bytes(t, tensor) : touchable(t->layer, from, i - OUTPUT_CACHE);
+        t->now.of[i].data = fenced_copy(NULL, bytes, fence);
+        if (i >= OUTPUT_CACHE && t->now.of[i].data != NULL)
+            memcpy(t->now.of[i].data, from->tensor[tensor], bytes);
     }
     forward_between(t, trial_args(t, &in), fence);
     for (size_t i = 0; i < OF_KEYS; i++)
@@ -445,11 +437,9 @@ static bool reads_within(struct trial *t)
     return fenced_calls_live(t, &t->in, 1, FENCE_BEHIND) && fenced_calls_live(t, &t->in, 1, FENCE_IN_FRONT);
 }
 
-bool promises_read_within(const struct kernel *kernel, const struct layer *layer, const struct inputs *const *calls,
-                          size_t count, const void *packed, char why[300], struct diag *diag)
+bool promises_read_within(const struct trial *trial, const struct inputs *const *calls, size_t count)
 {
-    struct trial t = {.kernel = kernel, .call = kernel->call, .layer = layer, .packed = packed, .why = why,
-                      .diag = diag};
+    struct trial t = *trial;
     return fenced_calls_live(&t, calls, count, FENCE_BEHIND);
 }
 
@@ -461,9 +451,8 @@ static bool each_sequence_alone(struct trial *t)
     trial_prepare(t, 8, 1);
     for (size_t b = 0; t->in->n > 0 && b < t->in->batch; b++) {
         const struct kernel_args args = args_of_sequence(t, b);
-        const int error = t->call->forward(t->packed, &args, t->scratch.data);
-        if (error != KERNEL_OK)
-            return violated(t, "%s: forward returns \"%s\"", what, t->call->strerror(error));
+        if (!returned(t, t->call->forward(t->packed, &args, t->scratch.data), KERNEL_OK, "%s: forward", what))
+            return false;
     }
     return trial_zones_intact(t, what) && trial_same_bits(t, what);
 }
@@ -677,12 +666,9 @@ static bool refused(struct trial *t, const void *packed, const struct kernel_arg
                     const char *what)
 {
     const struct kernel_table *call = t->call;
-    int error = call->forward(packed, args, scratch);
-    if (error != expected)
-        return violated(t, "%s: forward returns %d (%s), not %d", what, error, trial_error(t, error), expected);
-    error = call->run(packed, args, scratch, 0, 0, 0);
-    if (error != expected)
-        return violated(t, "%s: run returns %d (%s), not %d", what, error, trial_error(t, error), expected);
+    if (!returned(t, call->forward(packed, args, scratch), expected, "%s: forward", what) ||
+        !returned(t, call->run(packed, args, scratch, 0, 0, 0), expected, "%s: run", what))
+        return false;
     if (scratch == t->scratch.data && (call->phases(packed, args) != 0 || call->parts(packed, args, 0) != 0))
         return violated(t, "%s: the call is refused, but has phases or parts", what);
     return trial_untouched(t, what);
@@ -740,9 +726,8 @@ static bool one_wrong(struct trial *t, const struct wrong *wrong, int32_t *numbe
 
 static bool wrong_part(struct trial *t, const struct kernel_args *args, size_t phase, size_t part)
 {
-    const int error = t->call->run(t->packed, args, t->scratch.data, phase, part, 0);
-    return error == KERNEL_PART || violated(t, "phase %zu part %zu is past the last, but run returns %d (%s), not %d",
-                                            phase, part, error, trial_error(t, error), KERNEL_PART);
+    return returned(t, t->call->run(t->packed, args, t->scratch.data, phase, part, 0), KERNEL_PART,
+                    "phase %zu part %zu is past the last, but run", phase, part);
 }
 
 static bool wrong_parts(struct trial *t, struct kernel_args args)
@@ -766,15 +751,9 @@ static bool wrong_parts(struct trial *t, struct kernel_args args)
 /* Address of a tensor of a call; NULL: the layer has none, or it is no argument of a call */
 static const void *tensor_of_call(const struct trial *t, enum layer_tensor tensor)
 {
-    switch (tensor) {
-    case TENSOR_Y: return t->now.y.data;
-    case TENSOR_ATTN: return trial_count(t, TENSOR_ATTN) > 0 ? t->now.attn.data : NULL;
-    case TENSOR_LSE: return trial_count(t, TENSOR_LSE) > 0 ? t->now.lse.data : NULL;
-    default: break;
-    }
-    for (int part = 0; part < inputs_cache_parts(t->layer); part++)
-        if (tensor == inputs_cache_of(t->layer, part))
-            return t->now.cache[part].data;
+    for (int i = 0; i < inputs_outputs(t->layer); i++)
+        if (tensor == inputs_output(t->layer, i))
+            return trial_count(t, tensor) > 0 ? t->now.of[i].data : NULL;
     return tensor_is_packed(layer_tensor_row(tensor)->kind) ? NULL : t->in->tensor[tensor];
 }
 
@@ -837,27 +816,24 @@ static bool wrong_pointers(struct trial *t, struct kernel_args args)
 static bool empty_call(struct trial *t, const struct kernel_args *args, const char *what)
 {
     const struct kernel_table *call = t->call;
-    int error = call->forward(t->packed, args, t->scratch.data);
-    if (error != KERNEL_OK)
-        return violated(t, "%s: forward returns %d (%s)", what, error, trial_error(t, error));
+    if (!returned(t, call->forward(t->packed, args, t->scratch.data), KERNEL_OK, "%s: forward", what))
+        return false;
     if (call->phases(t->packed, args) != 0 || call->parts(t->packed, args, 0) != 0)
         return violated(t, "%s: has phases or parts", what);
-    error = call->run(t->packed, args, t->scratch.data, 0, 0, 0);
-    if (error != KERNEL_PART)
-        return violated(t, "%s: run returns %d (%s), not %d", what, error, trial_error(t, error), KERNEL_PART);
+    if (!returned(t, call->run(t->packed, args, t->scratch.data, 0, 0, 0), KERNEL_PART, "%s: run", what))
+        return false;
     const char *written = outputs_written(&t->now, t->layer, t->in);
     return written == NULL || violated(t, "%s: %s was written", what, written);
 }
 
 /* Tensors without an element need no memory. */
-static bool empty_calls(struct trial *t, int32_t *zeros)
+static bool empty_calls(struct trial *t)
 {
     struct inputs none = *t->in;
     none.n = 0;
     none.m = !layer_is_square(t->layer) ? none.m : 0;
     struct kernel_args args = trial_args(t, &none);
-    if (args.tensor[TENSOR_LENGTHS] != NULL)
-        args.tensor[TENSOR_LENGTHS] = zeros;
+    see_no_keys(t, &args);
     if (!empty_call(t, &args, "n = 0"))
         return false;
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
@@ -879,18 +855,16 @@ static bool empty_calls(struct trial *t, int32_t *zeros)
 static bool is_block_of_b_o(struct trial *t, const char *what)
 {
     struct inputs in = *t->in;
-    int32_t *zeros = memory_get(in.batch, sizeof *zeros);
     struct reference reference;
     struct bounds bounds;
     struct comparison c = {0};
+    char text[COMPARE_TEXT];
     in.m = 0;
-    in.tensor[TENSOR_LENGTHS] = in.tensor[TENSOR_LENGTHS] != NULL ? zeros : NULL;
+    in.tensor[TENSOR_LENGTHS] = in.tensor[TENSOR_LENGTHS] != NULL ? t->zeros : NULL;
     bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false);
     compare_y(&c, t->layer, &in, &reference, &bounds, t->now.y.data);
     reference_free(&reference);
-    free(zeros);
-    return c.misses == 0 || violated(t, "%s: y[%zu][%zu][%zu] is %.9g, not the %.9g that x and b_o alone give", what,
-                                     c.index[0], c.index[1], c.index[2], c.actual, c.expected);
+    return c.misses == 0 || violated(t, "%s: %s", what, compare_miss_text(&c, "what x and b_o alone give", text));
 }
 
 static bool is_b_o(struct trial *t, const char *what)
@@ -929,25 +903,21 @@ static bool without_keys(struct trial *t)
     if (layer_is_square(t->layer) || t->in->n == 0 || t->in->batch == 0)
         return true;
     trial_prepare(t, 8, TRIAL_WORKERS);
-    int32_t *zeros = memory_get(t->in->batch, sizeof *zeros);
     struct kernel_args args = trial_args(t, t->in);
     args.m = 0;
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
         if (layer_tensor_has_axis(t->layer, tensor, "m"))
             args.tensor[tensor] = NULL;
-    args.tensor[TENSOR_LENGTHS] = args.tensor[TENSOR_LENGTHS] != NULL ? zeros : NULL;
-    int error = t->call->forward(t->packed, &args, t->scratch.data);
-    bool good = error == KERNEL_OK || violated(t, "%s: forward returns %d (%s)", what, error, trial_error(t, error));
-    good = good && trial_zones_intact(t, what) && is_b_o(t, what) && is_of_sinks(t, what);
+    see_no_keys(t, &args);
+    bool good = returned(t, t->call->forward(t->packed, &args, t->scratch.data), KERNEL_OK, "%s: forward", what) &&
+                trial_zones_intact(t, what) && is_b_o(t, what) && is_of_sinks(t, what);
     if (good) {
         guarded_fill(&t->now.y);
         guarded_fill(&t->now.lse);
     }
     good = good && trial_run_parts(t, &args) && trial_zones_intact(t, what) && is_b_o(t, "m = 0, in parts") &&
            is_of_sinks(t, "m = 0, in parts");
-    good = good && (guarded_untouched(&t->now.attn) || violated(t, "%s: attn was written", what));
-    free(zeros);
-    return good;
+    return good && (guarded_untouched(&t->now.attn) || violated(t, "%s: attn was written", what));
 }
 
 /* The phases have the names of the steps' rows, in their order, and begin anew with each group of sequences. */
@@ -1035,10 +1005,7 @@ static bool wrong_calls(struct trial *t)
         good = one_wrong(t, &wrongs[w], lengths, zeroed);
     good = good && wrong_parts(t, trial_args(t, t->in)) && wrong_pointers(t, trial_args(t, t->in)) &&
            overlapping_calls(t) && phases_are_named(t) && texts_are_right(t);
-    if (good)
-        memset(lengths, 0, t->in->batch * sizeof *lengths);
-    good = good && wrong_parts(t, args_of_query(t, lengths)) && wrong_pointers(t, args_of_query(t, lengths)) &&
-           empty_calls(t, lengths);
+    good = good && wrong_parts(t, args_of_query(t)) && wrong_pointers(t, args_of_query(t)) && empty_calls(t);
     free(lengths);
     free(zeroed);
     return good;
@@ -1056,9 +1023,7 @@ struct column_call {
 static bool column_refused(void *context, int expected, const char *what)
 {
     const struct column_call *c = context;
-    const int error = c->trial->call->column(c->packed, c->column, c->to);
-    return error == expected || violated(c->trial, "column, %s: returns %d (%s), not %d", what, error,
-                                         trial_error(c->trial, error), expected);
+    return returned(c->trial, c->trial->call->column(c->packed, c->column, c->to), expected, "column, %s:", what);
 }
 
 static bool columns_come_back(struct trial *t)
@@ -1103,8 +1068,7 @@ static uint64_t hash_inputs(const struct trial *t)
     return hash;
 }
 
-bool promises_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *inputs,
-                   const void *packed, uint64_t seed, enum promises which, char why[300], struct diag *diag)
+bool promises_hold(const struct trial *trial, const struct inputs *inputs, enum promises which)
 {
     static const struct {
         bool (*holds)(struct trial *);
@@ -1125,18 +1089,19 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {moving_holds, PROMISES_ALL}, {packing_holds, PROMISES_ALL},
         {last_run, PROMISES_ALL},
     };
-    struct trial t = {.kernel = kernel, .call = kernel->call, .layer = layer, .in = inputs, .packed = packed,
-                      .seed = seed, .why = why, .diag = diag};
+    struct trial t = {.kernel = trial->kernel, .call = trial->call, .layer = trial->layer, .in = inputs,
+                      .packed = trial->packed, .zeros = memory_get(inputs->batch, sizeof(int32_t)),
+                      .seed = trial->seed, .why = trial->why, .diag = trial->diag};
     const bool all = which == PROMISES_ALL;
     const uint64_t hash = all ? hash_inputs(&t) : 0;
-    why[0] = '\0';
     bool good = true;
-    outputs_make(&t.base, layer, inputs, 0);
+    outputs_make(&t.base, t.layer, inputs, 0);
     for (size_t p = 0; good && p < sizeof promises / sizeof *promises; p++)
         good = promises[p].of > which || promises[p].holds(&t);
     if (good && all && hash_inputs(&t) != hash)
         good = violated(&t, "an input or the packed block was written to");
     trial_release(&t);
     outputs_free(&t.base);
+    free(t.zeros);
     return good;
 }

@@ -7,20 +7,18 @@
 #ifndef ATTNRUN_PROMISES_H
 #define ATTNRUN_PROMISES_H
 
-#include "kernels/load.h"
+#include "trial.h"
 
 enum promises {
     PROMISES_OF_VALUES, /* those that may depend on the tensors' content */
     PROMISES_ALL
 };
 
-/* Runs the kernel on `inputs` (finite ones) in many ways. Returns true if the promises hold; else `why` says which one
- * does not. The kernel's pack has filled `packed`. */
-bool promises_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *inputs,
-                   const void *packed, uint64_t seed, enum promises which, char why[300], struct diag *diag);
+/* Runs the trial's kernel on `inputs` (finite ones) in many ways. Returns true if the promises hold; else `why` of the
+ * trial says which one does not. */
+bool promises_hold(const struct trial *trial, const struct inputs *inputs, enum promises which);
 
 /* Checks a single promise on many calls: nothing past the end of an input is read. */
-bool promises_read_within(const struct kernel *kernel, const struct layer *layer, const struct inputs *const *calls,
-                          size_t count, const void *packed, char why[300], struct diag *diag);
+bool promises_read_within(const struct trial *trial, const struct inputs *const *calls, size_t count);
 
 #endif

@@ -95,8 +95,7 @@ static bool run(struct pair *p, struct side *side)
     const struct kernel_args args = outputs_args(&side->out, side->layer, &side->in);
     int error = call->pack(side->packed.data, &weights, p->isa);
     error = error != KERNEL_OK ? error : call->forward(side->packed.data, &args, side->scratch.data);
-    return error == KERNEL_OK || violated(p, "beside the layer %s: a call returns \"%s\"", plain_of(p),
-                                          call->strerror(error));
+    return promise_returned(p->why, call, error, KERNEL_OK, "beside the layer %s: a call", plain_of(p));
 }
 
 /* Compares the bits of each number, except NaN. */
@@ -124,14 +123,14 @@ static bool same_lse(struct pair *p)
            violated(p, "lse has other bits than %s", plain_of(p));
 }
 
-static bool holds(struct pair *p, const struct kernel *kernel, const struct layer *layer, const struct kernel *plain,
-                  const struct layer *plain_layer, const struct inputs *in, enum numbers numbers)
+static bool holds(struct pair *p, const struct trial *t, const struct kernel *plain, const struct layer *plain_layer,
+                  const struct inputs *in, enum numbers numbers)
 {
-    inputs_copy(&p->typed.in, layer, in);
-    p->typed.layer = layer;
+    inputs_copy(&p->typed.in, t->layer, in);
+    p->typed.layer = t->layer;
     make_numbers(&p->typed, numbers);
     widen(&p->plain, &p->typed, plain_layer);
-    make_side(&p->typed, kernel, layer);
+    make_side(&p->typed, t->kernel, t->layer);
     make_side(&p->plain, plain, plain_layer);
     const bool good = run(p, &p->typed) && run(p, &p->plain) &&
                       is_rounded(p, TENSOR_Y, p->typed.out.y.data, p->plain.out.y.data) &&
@@ -141,13 +140,13 @@ static bool holds(struct pair *p, const struct kernel *kernel, const struct laye
     return good;
 }
 
-bool rounding_holds(const struct kernel *kernel, const struct layer *layer, const struct kernel *plain,
-                    const struct layer *plain_layer, const struct inputs *in, int isa, char why[300])
+bool rounding_holds(const struct trial *t, const struct kernel *plain, const struct layer *plain_layer,
+                    const struct inputs *in, int isa)
 {
     bool good = true;
-    for (enum numbers numbers = 0; good && numbers < (layer_is_linear(layer) ? NUMBERS : WHOLE); numbers++) {
-        struct pair p = {.isa = isa, .why = why};
-        good = holds(&p, kernel, layer, plain, plain_layer, in, numbers);
+    for (enum numbers numbers = 0; good && numbers < (layer_is_linear(t->layer) ? NUMBERS : WHOLE); numbers++) {
+        struct pair p = {.isa = isa, .why = t->why};
+        good = holds(&p, t, plain, plain_layer, in, numbers);
     }
     return good;
 }

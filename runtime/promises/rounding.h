@@ -7,11 +7,10 @@
 #ifndef ATTNRUN_ROUNDING_H
 #define ATTNRUN_ROUNDING_H
 
-#include "kernels/load.h"
+#include "trial.h"
 
-/* Runs both kernels on what `in` has, by the instruction set `isa`. False with the reason in `why`, or without memory
- * in `diag`. */
-bool rounding_holds(const struct kernel *kernel, const struct layer *layer, const struct kernel *plain,
-                    const struct layer *plain_layer, const struct inputs *in, int isa, char why[300]);
+/* Runs both kernels on what `in` has, by the instruction set `isa`. False with the reason in the trial's `why`. */
+bool rounding_holds(const struct trial *trial, const struct kernel *plain, const struct layer *plain_layer,
+                    const struct inputs *in, int isa);
 
 #endif

@@ -46,6 +46,22 @@ static int64_t most_past(const struct layer *layer, size_t count)
     return layer->cache_len <= SMALL_PAST || (count % 8 == 5 && whole <= MAX_WORK / 100) ? 0 : SMALL_PAST;
 }
 
+void series_call_compute(struct series_call *call, const struct layer *layer, struct folds folds, bool random)
+{
+    bounds_compute(&call->reference, &call->bounds, layer, &call->inputs, folds, true);
+    if (random)
+        likely_measure(&call->reference, &call->bounds, layer, &call->inputs, true);
+    if (layer->portable)
+        portable_compute(&call->portable, layer, &call->inputs);
+}
+
+void series_call_free(struct series_call *call)
+{
+    inputs_free(&call->inputs);
+    reference_free(&call->reference);
+    portable_free(&call->portable);
+}
+
 #define ORDINARY (-1)
 
 /* Adds a call, ORDINARY or with scores of a kind of enum extremes. */
@@ -66,11 +82,7 @@ static void add_call(struct making *k, size_t batch, size_t n, size_t m, int ext
     int32_t *lengths = call->inputs.tensor[TENSOR_LENGTHS];
     if (lengths != NULL && extreme == ORDINARY && batch > BATCH)
         lengths[0] = 0;
-    bounds_compute(&call->reference, &call->bounds, k->layer, &call->inputs, k->folds, true);
-    if (extreme == ORDINARY)
-        likely_measure(&call->reference, &call->bounds, k->layer, &call->inputs, true);
-    if (k->layer->portable)
-        portable_compute(&call->portable, k->layer, &call->inputs);
+    series_call_compute(call, k->layer, k->folds, extreme == ORDINARY);
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------------------------- */
@@ -242,11 +254,8 @@ void series_make(struct series *series, const struct layer *layer, const struct 
 
 void series_free(struct series *series)
 {
-    for (size_t i = 0; i < series->count; i++) {
-        inputs_free(&series->call[i].inputs);
-        reference_free(&series->call[i].reference);
-        portable_free(&series->call[i].portable);
-    }
+    for (size_t i = 0; i < series->count; i++)
+        series_call_free(&series->call[i]);
     inputs_free(&series->stream);
     inputs_free(&series->deep_stream);
     inputs_free(&series->extreme_stream);

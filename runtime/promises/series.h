@@ -11,7 +11,7 @@
 #include "reference/portable.h"
 
 struct series_call {
-    struct inputs inputs; /* on weights that are borrowed */
+    struct inputs inputs; /* in a series on weights that are borrowed */
     struct reference reference;
     struct bounds bounds;
     struct portable portable; /* exact = portable: what the call leaves */
@@ -31,5 +31,8 @@ struct series {
 void series_make(struct series *series, const struct layer *layer, const struct inputs *drawn,
                  const struct inputs_draw *draw, struct folds folds);
 void series_free(struct series *series);
+/* What a right kernel leaves of the call's inputs; `random`: these are */
+void series_call_compute(struct series_call *call, const struct layer *layer, struct folds folds, bool random);
+void series_call_free(struct series_call *call);
 
 #endif

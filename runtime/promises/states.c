@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* See states.h. */
-#include "states.h"
+/* What layer = recurrent promises of its states: cuts of a sequence into calls, what a number reaches, numbers at the
+ * ends of f32.
+ */
+#include "trials.h"
 
 #include <math.h>
 #include <stdlib.h>

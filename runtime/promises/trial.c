@@ -18,10 +18,16 @@ bool promise_violated(char why[300], const char *format, ...)
     return false;
 }
 
-const char *trial_error(const struct trial *t, int error)
+bool promise_returned(char why[300], const struct kernel_table *call, int error, int expected, const char *format, ...)
 {
-    const char *text = t->call->strerror(error);
-    return text != NULL ? text : "(no text)";
+    const char *const text = call->strerror(error);
+    char what[200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    return error == expected || promise_violated(why, "%s returns %d (%s), not %d", what, error,
+                                                 text != NULL ? text : "no text", expected);
 }
 
 size_t trial_count(const struct trial *t, enum layer_tensor tensor)
@@ -123,10 +129,8 @@ bool trial_forward(struct trial *t, const struct inputs *in, const char *what)
 {
     const struct kernel_args args = trial_args(t, in);
     outputs_load(&t->now, t->layer, in);
-    const int error = t->call->forward(t->packed, &args, t->scratch.data);
-    if (error != KERNEL_OK)
-        return violated(t, "%s: forward returns \"%s\"", what, t->call->strerror(error));
-    return trial_zones_intact(t, what) && cache_kept(t, in, what) &&
+    return returned(t, t->call->forward(t->packed, &args, t->scratch.data), KERNEL_OK, "%s: forward", what) &&
+           trial_zones_intact(t, what) && cache_kept(t, in, what) &&
            (!t->layer->portable || is_portable(t, in, what));
 }
 
@@ -134,8 +138,27 @@ bool trial_run_parts(struct trial *t, const struct kernel_args *args)
 {
     if (t->call->phases(t->packed, args) == 0 && args->n > 0 && args->batch > 0)
         return violated(t, "a good call has no phases");
-    const int error = outputs_run_parts(t->call, t->packed, args, t->scratch.data, TRIAL_WORKERS);
-    return error == KERNEL_OK || violated(t, "a part of a good call: run returns \"%s\"", t->call->strerror(error));
+    return returned(t, outputs_run_parts(t->call, t->packed, args, t->scratch.data, TRIAL_WORKERS), KERNEL_OK,
+                    "a part of a good call: run");
+}
+
+bool trial_near(struct trial *t, const struct inputs *in, bool caches, const char *what)
+{
+    const int first = caches ? OUTPUT_CACHE : OUTPUT_Y, end = caches ? OUTPUTS_COMPARED : OUTPUT_Y + 1;
+    struct reference reference;
+    struct bounds bounds;
+    struct comparison of[OUTPUTS_COMPARED] = {{0}};
+    char text[COMPARE_TEXT];
+    bounds_compute(&reference, &bounds, t->layer, in, kernel_folds(t->kernel), false);
+    trial_prepare(t, 8, 1);
+    bool good = trial_forward(t, in, what);
+    if (good)
+        outputs_compare(&t->now, t->layer, in, &reference, &bounds, of);
+    for (int i = first; good && i < end; i++)
+        good = of[i].misses == 0 ||
+               violated(t, "%s: %s", what, compare_miss_text(&of[i], "the reference", text));
+    reference_free(&reference);
+    return good;
 }
 
 bool trial_same_bits(struct trial *t, const char *what)

@@ -12,6 +12,11 @@
  * `why`. */
 bool promise_violated(char why[300], const char *format, ...) DIAG_PRINTF(2, 3);
 #define violated(of, ...) promise_violated((of)->why, __VA_ARGS__)
+/* Whether a call returned what it must; else `why` says so after the text. returned() is for structs that have members
+ * `why` and `call`. */
+bool promise_returned(char why[300], const struct kernel_table *call, int error, int expected, const char *format, ...)
+    DIAG_PRINTF(5, 6);
+#define returned(of, error, expected, ...) promise_returned((of)->why, (of)->call, error, expected, __VA_ARGS__)
 
 /* Whether finite inputs may give NaN or infinity where the reference has none: an expression may overflow on the way,
  * numbers above 65504 are infinite in an f16 cache, and corrections by keys without a norm make a state grow. */
@@ -27,6 +32,7 @@ struct trial {
     const struct layer *layer;
     const struct inputs *in;
     const void *packed;
+    int32_t *zeros;           /* [batch]: lengths of a call without keys */
     struct outputs now, base; /* of the current run; of the first one */
     struct guarded scratch;   /* of the current run */
     uint64_t seed;
@@ -34,8 +40,6 @@ struct trial {
     struct diag *diag;
 };
 
-/* The text of an error code */
-const char *trial_error(const struct trial *trial, int error);
 size_t trial_count(const struct trial *trial, enum layer_tensor tensor);
 size_t trial_bytes(const struct trial *trial, enum layer_tensor tensor);
 size_t trial_cache_bytes(const struct trial *trial, int part);
@@ -53,6 +57,8 @@ bool trial_forward(struct trial *trial, const struct inputs *in, const char *wha
 #define TRIAL_WORKERS 5
 bool trial_run_parts(struct trial *trial, const struct kernel_args *args);
 bool trial_zones_intact(struct trial *trial, const char *what);
+/* Runs a good call, of which y, or with `caches` what it leaves there, must be within the bounds of the reference. */
+bool trial_near(struct trial *trial, const struct inputs *in, bool caches, const char *what);
 bool trial_same_bits(struct trial *trial, const char *what);
 /* Whether a call that was refused wrote nothing */
 bool trial_untouched(struct trial *trial, const char *what);

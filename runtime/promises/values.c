@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* See values.h. */
-#include "values.h"
+/* What becomes of numbers that are not like all others: hidden and visible NaN and infinities, rows and columns of
+ * zeros, tiny, huge and halfway numbers.
+ *
+ * Left out on purpose: scores of every size (extremes.h).
+ */
+#include "trials.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -132,14 +136,23 @@ static bool is_poisoned(const struct poison *p, const struct trial *t, enum laye
     return p->key[r / m * p->rows + inputs_cached(t->layer, t->in, r / m) + r % m];
 }
 
+/* Writes to the numbers of a head from `first` on, all of them or one column, which `row` decides. */
+static void put_poison(const struct poison *p, const struct layer *layer, enum layer_tensor tensor, size_t first,
+                       size_t width, size_t row, const float values[3])
+{
+    for (size_t c = 0; c < width; c++)
+        if (p->extent != EXTENT_COLUMN || c == row % width)
+            element_put(layer_tensor_element(layer, tensor), p->in.tensor[tensor], first + c,
+                        (double)values[(row + c) % 3]);
+}
+
 /* Writes to whole rows, or to one column of what each head reads. */
 static void write_poison(struct poison *p, const struct trial *t, enum layer_tensor tensor, size_t count, size_t width,
                          size_t head_width, const float values[3])
 {
     for (size_t r = 0; r < t->in->batch * count; r++)
-        for (size_t c = 0; is_poisoned(p, t, tensor, r) && c < width; c++)
-            if (p->extent != EXTENT_COLUMN || c % head_width == r % head_width)
-                element_put(t->layer->tensor_type, p->in.tensor[tensor], r * width + c, (double)values[(r + c) % 3]);
+        for (size_t first = 0; is_poisoned(p, t, tensor, r) && first < width; first += head_width)
+            put_poison(p, t->layer, tensor, r * width + first, head_width, r, values);
 }
 
 /* Writes to rows of a cache. */
@@ -156,10 +169,7 @@ static void poison_cache(struct poison *p, const struct trial *t, const float va
                 for (size_t i = 0; p->key[b * p->rows + j] && i < (size_t)layer->h_kv; i++) {
                     const int64_t position = inputs_first(layer, t->in, b) + (int64_t)j;
                     const size_t row = inputs_cache_row(layer, t->in, part, b, i, position);
-                    for (size_t c = 0; c < width; c++)
-                        if (p->extent != EXTENT_COLUMN || c == j % width)
-                            element_put(layer_tensor_element(layer, tensor), p->in.tensor[tensor], row + c,
-                                        (double)values[(j + c) % 3]);
+                    put_poison(p, layer, tensor, row, width, j, values);
                 }
     }
 }
@@ -172,12 +182,9 @@ static void poison_given(struct poison *p, const struct trial *t, enum layer_ten
     const size_t heads = (size_t)(tensor == TENSOR_Q ? layer->h : layer->h_kv);
     const size_t width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
     for (size_t r = 0; r < t->in->batch * count; r++)
-        for (size_t i = 0; is_poisoned(p, t, tensor, r) && i < heads; i++) {
-            const size_t row = inputs_head_row(layer, t->in, tensor, r / count, r % count, i);
-            for (size_t c = 0; c < width; c++)
-                if (p->extent != EXTENT_COLUMN || c == r % width)
-                    element_put(layer->tensor_type, p->in.tensor[tensor], row + c, (double)values[(r + c) % 3]);
-        }
+        for (size_t i = 0; is_poisoned(p, t, tensor, r) && i < heads; i++)
+            put_poison(p, layer, tensor, inputs_head_row(layer, t->in, tensor, r / count, r % count, i), width, r,
+                       values);
 }
 
 static struct poison begin_poison(const struct trial *t, enum extent extent)
@@ -339,17 +346,23 @@ static bool check_poisoned_lse(const struct poison *p, struct trial *t, enum dem
     return true;
 }
 
+/* Runs the poisoned call, and frees the poison; attn may show less of it. */
+static bool run_poisoned(struct poison *p, struct trial *t, enum demand demand, enum demand of_attn, const char *what)
+{
+    trial_prepare(t, 12, 1);
+    const bool good = trial_forward(t, &p->in, what) && check_poisoned_y(p, t, demand, what) &&
+                      check_poisoned_attn(p, t, of_attn, what) && check_poisoned_lse(p, t, demand, what);
+    poison_free(p);
+    return good;
+}
+
 static bool with_poison(struct trial *t, const float values[3], enum extent extent, enum demand demand,
                         const char *what)
 {
     if (layer_keeps_states(t->layer)) /* states.c has such calls */
         return true;
     struct poison p = make_poison(t, values, extent);
-    trial_prepare(t, 12, 1);
-    const bool good = trial_forward(t, &p.in, what) && check_poisoned_y(&p, t, demand, what) &&
-                      check_poisoned_attn(&p, t, demand, what) && check_poisoned_lse(&p, t, demand, what);
-    poison_free(&p);
-    return good;
+    return run_poisoned(&p, t, demand, demand, what);
 }
 
 bool with_nan(struct trial *t)
@@ -410,14 +423,9 @@ static bool with_masks_of(struct trial *t, float value, const char *what)
 {
     /* attn shows scores before the mask is added */
     const bool before = t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED;
-    const enum demand of_attn = before ? DEMAND_NOTHING : DEMAND_OF_NAN;
     struct poison p = begin_poison(t, EXTENT_ROW);
     poison_mask(&p, t, value);
-    trial_prepare(t, 12, 1);
-    const bool good = trial_forward(t, &p.in, what) && check_poisoned_y(&p, t, DEMAND_OF_NAN, what) &&
-                      check_poisoned_attn(&p, t, of_attn, what) && check_poisoned_lse(&p, t, DEMAND_OF_NAN, what);
-    poison_free(&p);
-    return good;
+    return run_poisoned(&p, t, DEMAND_OF_NAN, before ? DEMAND_NOTHING : DEMAND_OF_NAN, what);
 }
 
 bool with_masks(struct trial *t)
@@ -458,17 +466,6 @@ static float number_at_the_ends(size_t kind, float drawn, size_t column, size_t 
     }
 }
 
-/* Whether y is within the bounds of the reference */
-static bool near_reference(struct trial *t, const struct inputs *in, const struct reference *reference,
-                           const struct bounds *bounds, const char *what)
-{
-    struct comparison c = {0};
-    compare_y(&c, t->layer, in, reference, bounds, t->now.y.data);
-    return c.misses == 0 ||
-           violated(t, "%s: y[%zu][%zu][%zu] is %.9g; the reference has %.9g; %zu elements miss", what, c.index[0],
-                    c.index[1], c.index[2], c.actual, c.expected, c.misses);
-}
-
 /* Rows at the ends together; or small ones alone, as beside others the bound of whole numbers allows for subnormal
  * scales; or all of a sequence the same and huge, so that no weight of theirs hides what became of a latent. */
 enum kinds { ROWS_OF_ALL_KINDS, ROWS_SMALL, ROWS_HUGE_AND_EQUAL };
@@ -479,8 +476,6 @@ static bool rows_of_kinds(struct trial *t, enum kinds rows_of)
     static const char what[] = "rows of x of one number, of zeros, of huge and of tiny numbers";
     const size_t d = (size_t)t->layer->d_model, rows = t->in->batch * t->in->n;
     struct inputs in;
-    struct reference reference;
-    struct bounds bounds;
     if (!layer_has_block(t->layer) && layer_attends(t->layer) && !layer_is_latent(t->layer))
         return true;
     inputs_copy(&in, t->layer, t->in);
@@ -495,10 +490,7 @@ static bool rows_of_kinds(struct trial *t, enum kinds rows_of)
             const float number = number_at_the_ends(kind, drawn, column, row);
             inputs_put(t->layer, &in, TENSOR_X, at, (double)number);
         }
-    bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false);
-    trial_prepare(t, 8, 1);
-    const bool good = trial_forward(t, &in, what) && near_reference(t, &in, &reference, &bounds, what);
-    reference_free(&reference);
+    const bool good = trial_near(t, &in, false, what);
     inputs_free(&in);
     return good;
 }
@@ -564,10 +556,7 @@ bool stores_all_kinds(struct trial *t)
     static const char what[] = "keys and values of zeros, tiny, huge, non-finite and halfway numbers";
     static const enum layer_tensor sources[] = {TENSOR_X, TENSOR_K, TENSOR_V};
     const struct layer *layer = t->layer;
-    const void *after[CACHE_PARTS];
     struct inputs in;
-    struct reference reference;
-    struct bounds bounds;
     if (!layer_has_cache(layer))
         return true;
     inputs_copy(&in, layer, t->in);
@@ -581,20 +570,7 @@ bool stores_all_kinds(struct trial *t)
             inputs_put(layer, &in, tensor, at, (double)number_to_store(kind, drawn, at % width, row));
         }
     }
-    bounds_compute(&reference, &bounds, layer, &in, kernel_folds(t->kernel), false);
-    trial_prepare(t, 8, 1);
-    bool good = trial_forward(t, &in, what);
-    for (int part = 0; part < CACHE_PARTS; part++)
-        after[part] = t->now.cache[part].data;
-    for (int values = 0; good && values < inputs_compared(layer); values++) {
-        struct comparison c = {0};
-        compare_cache(&c, layer, &in, &reference, &bounds, values, after);
-        good = c.misses == 0 ||
-               violated(t, "%s: %s[%zu][%zu][%zu][%zu] is %.9g; the reference has %.9g, or the row's scale differs",
-                        what, layer_tensor_name(c.tensor), c.index[0], c.index[1], c.index[2], c.index[3], c.actual,
-                        c.expected);
-    }
-    reference_free(&reference);
+    const bool good = trial_near(t, &in, true, what);
     inputs_free(&in);
     return good;
 }
@@ -617,8 +593,7 @@ bool columns_are_right(struct trial *t)
     for (size_t i = 0; good && i < 64; i++) {
         const size_t column = (i < 17 ? i : i < 34 ? out + 16 - i : random_bits(&random)) % out;
         guarded_fill(&row);
-        const int error = t->call->column(t->packed, column, row.data);
-        good = error == KERNEL_OK || violated(t, "column %zu returns %d (%s)", column, error, trial_error(t, error));
+        good = returned(t, t->call->column(t->packed, column, row.data), KERNEL_OK, "column %zu", column);
         for (size_t k = 0; good && k < in; k++) {
             const float *given = &w[layer->out_in ? column * in + k : k * out + column];
             good = memcmp((const float *)row.data + k, given, sizeof *given) == 0 ||
@@ -657,8 +632,6 @@ bool packs_columns_of_all_kinds(struct trial *t)
     const struct layer *layer = t->layer;
     const struct trial own = *t;
     struct guarded packed = {0};
-    struct reference reference;
-    struct bounds bounds;
     struct inputs in;
     if (!layer_stores_weights(layer))
         return true;
@@ -675,19 +648,15 @@ bool packs_columns_of_all_kinds(struct trial *t)
         }
     }
     const struct kernel_weights weights = kernel_weights_of(&in);
-    bounds_compute(&reference, &bounds, layer, &in, kernel_folds(t->kernel), true);
     guarded_make(&packed, t->call->packed_bytes, KERNEL_ALIGNMENT);
-    trial_prepare(t, 8, 1);
     bool good = t->call->pack(packed.data, &weights, t->call->isa(t->packed)) == KERNEL_OK ||
                 violated(t, "%s: pack refuses them", what);
     t->packed = packed.data;
     t->in = &in;
-    good = good && (!layer_is_linear(layer) || columns_are_right(t)) && trial_forward(t, &in, what) &&
-           near_reference(t, &in, &reference, &bounds, what);
+    good = good && (!layer_is_linear(layer) || columns_are_right(t)) && trial_near(t, &in, false, what);
     t->packed = own.packed;
     t->in = own.in;
     guarded_free(&packed);
-    reference_free(&reference);
     inputs_free(&in);
     return good;
 }

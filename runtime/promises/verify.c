@@ -14,7 +14,6 @@
 #include "promises.h"
 #include "trial.h"
 #include "reference/gradient.h"
-#include "reference/likely.h"
 #include "rounding.h"
 
 #define SMALL_RUN_FROM 1e9 /* multiply-adds; the promises of larger layers are checked on fewer positions */
@@ -24,13 +23,10 @@ void subject_make_call(struct subject *s, const struct layer *layer, const struc
                        const struct inputs_draw *draw)
 {
     *s = (struct subject){.layer = layer, .kernel = kernel, .seed = draw->seed};
-    inputs_draw(&s->inputs, layer, draw, NULL);
-    bounds_compute(&s->reference, &s->bounds, layer, &s->inputs, kernel_folds(kernel), true);
-    likely_measure(&s->reference, &s->bounds, layer, &s->inputs, true);
-    if (layer->portable)
-        portable_compute(&s->portable, layer, &s->inputs);
+    inputs_draw(&s->main.inputs, layer, draw, NULL);
+    series_call_compute(&s->main, layer, kernel_folds(kernel), true);
     if (layer_stores_weights(layer))
-        bounds_compute_given(&s->given, &s->given_bounds, layer, &s->inputs, true);
+        bounds_compute_given(&s->given, &s->given_bounds, layer, &s->main.inputs, true);
 }
 
 void subject_make(struct subject *s, const struct layer *layer, const struct kernel *kernel,
@@ -44,13 +40,13 @@ void subject_make(struct subject *s, const struct layer *layer, const struct ker
         small.m = min_size(small.m, SMALL_RUN + 20);
         small.past_most = SMALL_RUN + 20;
     }
-    inputs_draw(&s->small, layer, &small, &s->inputs);
-    series_make(&s->series, layer, &s->inputs, draw, kernel_folds(kernel));
+    inputs_draw(&s->small, layer, &small, &s->main.inputs);
+    series_make(&s->series, layer, &s->main.inputs, draw, kernel_folds(kernel));
 }
 
 void subject_make_against(struct subject *s, const struct inputs_draw *draw)
 {
-    against_make(&s->against, s->layer, &s->inputs, draw);
+    against_make(&s->against, s->layer, &s->main.inputs, draw);
 }
 
 void subject_free(struct subject *s)
@@ -60,83 +56,61 @@ void subject_free(struct subject *s)
         inputs_free(&s->small);
         series_free(&s->series);
     }
-    inputs_free(&s->inputs);
-    reference_free(&s->reference);
-    portable_free(&s->portable);
+    series_call_free(&s->main);
     reference_free(&s->given);
 }
 
-/* Memory of one run, with guard zones around each block. */
-struct blocks {
-    struct guarded packed, scratch;
-    struct outputs out;
+/* A check of one instruction set: calls of a trial, with guard zones around each block */
+struct check {
+    const struct subject *s;
+    struct guarded packed;
+    struct trial t;
+    struct findings f;
 };
 
-static void free_blocks(struct blocks *b)
-{
-    guarded_free(&b->packed);
-    guarded_free(&b->scratch);
-    outputs_free(&b->out);
-}
-
 /* Runs a call once with the packed weights. exact = portable: with `expected` it leaves these bits. */
-static bool run_once(const struct subject *s, const struct inputs *in, const struct portable *expected,
-                     struct blocks *b, struct findings *f)
+static bool run_once(struct check *c, const struct inputs *in, const struct portable *expected)
 {
-    const struct kernel_table *call = s->kernel->call;
-    outputs_make(&b->out, s->layer, in, 4);
-    guarded_fill(&b->scratch);
-    const struct kernel_args args = outputs_args(&b->out, s->layer, in);
-    const int error = call->forward(b->packed.data, &args, b->scratch.data);
-    if (error != KERNEL_OK)
-        snprintf(f->why, sizeof f->why, "forward returns \"%s\"", call->strerror(error));
-    else if (!guarded_zones_intact(&b->packed) || !guarded_zones_intact(&b->scratch) ||
-             outputs_outside(&b->out, s->layer) != NULL)
-        snprintf(f->why, sizeof f->why, "something was written outside packed, scratch, y, attn, lse and a cache");
-    else if (s->layer->portable && expected != NULL)
-        (void)outputs_are(&b->out, s->layer, in, expected, f->why);
-    f->digest = kernel_digest(f->digest, s->layer, in, &args);
-    return f->why[0] == '\0';
+    struct trial *const t = &c->t;
+    outputs_make(&t->now, t->layer, in, 4);
+    guarded_fill(&t->scratch);
+    const struct kernel_args args = trial_args(t, in);
+    const bool good = returned(t, t->call->forward(t->packed, &args, t->scratch.data), KERNEL_OK, "forward") &&
+                      trial_zones_intact(t, "a call") &&
+                      (guarded_zones_intact(&c->packed) || violated(t, "a call wrote outside the packed block")) &&
+                      (!t->layer->portable || expected == NULL ||
+                       outputs_are(&t->now, t->layer, in, expected, t->why));
+    c->f.digest = kernel_digest(c->f.digest, t->layer, in, &args);
+    return good;
 }
 
-/* Compares what a call left in a cache, if there is one. */
-static void compare_caches(const struct subject *s, const struct inputs *in, const struct reference *reference,
-                           const struct bounds *bounds, const struct blocks *b, struct comparison cache[2])
+static const struct comparison *compare_call(const struct check *c, const struct series_call *call,
+                                             struct comparison of[OUTPUTS_COMPARED])
 {
-    const void *after[CACHE_PARTS];
-    for (int part = 0; part < CACHE_PARTS; part++)
-        after[part] = b->out.cache[part].data;
-    for (int values = 0; values < inputs_compared(s->layer); values++)
-        compare_cache(&cache[values], s->layer, in, reference, bounds, values, after);
+    return outputs_compare(&c->t.now, c->s->layer, &call->inputs, &call->reference, &call->bounds, of);
 }
 
 /* Compares the main call. */
-static bool compare_main(const struct subject *s, struct blocks *b, struct findings *f)
+static bool compare_main(struct check *c)
 {
-    f->ran = run_once(s, &s->inputs, &s->portable, b, f);
-    if (!f->ran)
+    const struct subject *const s = c->s;
+    c->f.ran = run_once(c, &s->main.inputs, &s->main.portable);
+    if (!c->f.ran)
         return false;
-    compare_y(&f->y, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.y.data);
+    const bool near = compare_call(c, &s->main, c->f.of) == NULL;
     if (layer_stores_weights(s->layer))
-        compare_y(&f->given, s->layer, &s->inputs, &s->given, &s->given_bounds, b->out.y.data);
-    if (s->layer->scores)
-        compare_attn(&f->attn, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.attn.data);
-    if (s->layer->lse)
-        compare_lse(&f->lse, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.lse.data);
-    compare_caches(s, &s->inputs, &s->reference, &s->bounds, b, f->cache);
-    return f->y.misses == 0 && f->given.misses == 0 && f->attn.misses == 0 && f->lse.misses == 0 &&
-           f->cache[0].misses == 0 && f->cache[1].misses == 0;
+        compare_y(&c->f.given, s->layer, &s->main.inputs, &s->given, &s->given_bounds, c->t.now.y.data);
+    return near && c->f.given.misses == 0;
 }
 
 /* What the layer's types cost, in a call with the same numbers as one in f32 */
-static bool compare_against(const struct subject *s, struct blocks *b, struct findings *f)
+static bool compare_against(struct check *c)
 {
-    if (!s->against.wanted)
-        return true;
-    if (!run_once(s, &s->against.rounded, NULL, b, f))
-        return false;
-    f->cost = compare_cost(s->layer, &s->against.rounded, &s->against.reference, b->out.y.data);
-    return true;
+    const struct against *const a = &c->s->against;
+    const bool good = !a->wanted || run_once(c, &a->rounded, NULL);
+    if (good && a->wanted)
+        c->f.cost = compare_cost(c->s->layer, &a->rounded, &a->reference, c->t.now.y.data);
+    return good;
 }
 
 /* Whether all values are finite: what is required where there is a finite reference but no bound */
@@ -148,105 +122,83 @@ static bool all_finite(enum tensor_element type, const void *values, size_t coun
     return finite;
 }
 
-/* Puts "… on 7 sequences, n = 5, m = 5: " before why, and a miss after it. */
-static bool failed_call(struct findings *f, const struct series_call *call, const char *what,
-                        const struct comparison *miss)
+/* Puts "…, batch = 7, n = 5, m = 5: " before why, or before what is missed; NULL: a number is not finite. */
+static bool failed_call(struct trial *t, const struct series_call *call, const char *what,
+                        const struct comparison *missed)
 {
-    char why[sizeof f->why] = "not every number is finite";
-    struct text text;
-    if (f->why[0] != '\0')
-        memcpy(why, f->why, sizeof why);
-    if (miss->misses > 0) {
-        compare_print_miss(miss, text_begin(&text));
-        snprintf(why, sizeof why, "%s", text_end(&text));
-        free(text.bytes);
-    }
-    snprintf(f->why, sizeof f->why, "%s, batch = %zu, n = %zu, m = %zu: %.180s", what, call->inputs.batch,
-             call->inputs.n, call->inputs.m, why);
-    return false;
+    char why[300] = "not every number is finite", text[COMPARE_TEXT];
+    if (t->why[0] != '\0' || missed != NULL)
+        snprintf(why, sizeof why, "%s", missed != NULL ? compare_miss_text(missed, "the reference", text) : t->why);
+    return violated(t, "%s, batch = %zu, n = %zu, m = %zu: %.180s", what, call->inputs.batch, call->inputs.n,
+                    call->inputs.m, why);
 }
 
 /* The calls first … end-1 of the series, each within its bounds. */
-static bool compare_series(const struct subject *s, struct blocks *b, size_t first, size_t end, const char *what,
-                           struct findings *f)
+static bool compare_series(struct check *c, size_t first, size_t end, const char *what)
 {
+    struct trial *const t = &c->t;
+    const enum tensor_element type = t->layer->tensor_type;
     for (size_t i = first; i < end; i++) {
-        const struct series_call *call = &s->series.call[i];
+        const struct series_call *call = &c->s->series.call[i];
         const struct inputs *in = &call->inputs;
-        struct comparison y = {0}, attn = {0}, lse = {0}, cache[2] = {{0}};
-        if (!run_once(s, in, &call->portable, b, f))
-            return failed_call(f, call, what, &y);
-        compare_y(&y, s->layer, in, &call->reference, &call->bounds, b->out.y.data);
-        if (s->layer->scores)
-            compare_attn(&attn, s->layer, in, &call->reference, &call->bounds, b->out.attn.data);
-        if (s->layer->lse)
-            compare_lse(&lse, s->layer, in, &call->reference, &call->bounds, b->out.lse.data);
-        compare_caches(s, in, &call->reference, &call->bounds, b, cache);
-        for (int values = 0; values < 2; values++)
-            if (cache[values].misses > 0)
-                return failed_call(f, call, what, &cache[values]);
-        const bool weights = s->layer->scores == SCORES_WEIGHTS;
-        const bool finite = promise_overflows(s->layer) ||
-                            (all_finite(s->layer->tensor_type, b->out.y.data, inputs_count(s->layer, in, TENSOR_Y)) &&
-                             (!weights || all_finite(s->layer->tensor_type, b->out.attn.data,
-                                                     inputs_count(s->layer, in, TENSOR_ATTN))));
-        if (y.misses > 0 || attn.misses > 0 || lse.misses > 0 || !finite)
-            return failed_call(f, call, what, y.misses > 0 ? &y : lse.misses > 0 ? &lse : &attn);
+        struct comparison of[OUTPUTS_COMPARED] = {{0}};
+        if (!run_once(c, in, &call->portable))
+            return failed_call(t, call, what, NULL);
+        const struct comparison *missed = compare_call(c, call, of);
+        const bool weights = t->layer->scores == SCORES_WEIGHTS;
+        const bool finite = promise_overflows(t->layer) ||
+                            (all_finite(type, t->now.y.data, inputs_count(t->layer, in, TENSOR_Y)) &&
+                             (!weights || all_finite(type, t->now.attn.data, inputs_count(t->layer, in, TENSOR_ATTN))));
+        if (missed != NULL || !finite)
+            return failed_call(t, call, what, missed);
     }
     return true;
 }
 
 /* Runs calls of the series with inputs that end where readable memory ends. */
-static bool read_within(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
+static bool read_within(struct check *c)
 {
-    const struct inputs **calls = memory_get(s->series.sized, sizeof(const struct inputs *));
-    for (size_t i = 0; i < s->series.sized; i++)
-        calls[i] = &s->series.call[i].inputs;
-    const bool good = promises_read_within(s->kernel, s->layer, calls, s->series.sized, b->packed.data, f->why, diag);
+    const struct series *const series = &c->s->series;
+    const struct inputs **calls = memory_get(series->sized, sizeof(const struct inputs *));
+    for (size_t i = 0; i < series->sized; i++)
+        calls[i] = &series->call[i].inputs;
+    const bool good = promises_read_within(&c->t, calls, series->sized);
     free(calls);
     return good;
 }
 
 /* Compares calls of many sizes, with the weights of the main one; batches are cut in several ways. */
-static bool compare_sizes(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
+static bool compare_sizes(struct check *c)
 {
-    bool good = compare_series(s, b, 0, s->series.sized, "another call", f) &&
-                read_within(s, b, f, diag);
-    for (size_t i = 0; good && i < s->series.batches; i++)
-        good = promises_hold(s->kernel, s->layer, &s->series.call[i].inputs, b->packed.data, s->seed,
-                             PROMISES_OF_VALUES, f->why, diag);
+    const struct series *const series = &c->s->series;
+    bool good = compare_series(c, 0, series->sized, "another call") && read_within(c);
+    for (size_t i = 0; good && i < series->batches; i++)
+        good = promises_hold(&c->t, &series->call[i].inputs, PROMISES_OF_VALUES);
     return good;
 }
 
-/* Gradients of such calls */
-static bool extreme_gradients(const struct subject *s, const struct blocks *b, struct findings *f, struct diag *diag)
+/* For a layer that trains, gradients of calls of the series; the promises of the first ones too, up to `all` */
+static bool gradients_hold(struct check *c, size_t first, size_t end, size_t all, double slack)
 {
-    struct backward of = {.kernel = s->kernel, .layer = s->layer, .packed = b->packed.data, .seed = s->seed,
-                          .slack = GRADIENT_ANY_DATA};
+    struct backward_figures others = {0}; /* the main call's are shown */
     bool good = true;
-    for (size_t i = s->series.sized; good && s->layer->train && i < s->series.count; i++)
-        good = backward_holds(&of, &s->series.call[i].inputs, false, f->why, diag);
+    for (size_t i = first; good && c->s->layer->train && i < end; i++)
+        good = backward_holds(&c->t, &c->s->series.call[i].inputs, slack, i < all, &others);
     return good;
 }
 
 /* Compares calls with scores of every size, with weights of their own. */
-static bool compare_extremes(const struct subject *s, struct blocks *b, int isa, struct findings *f, struct diag *diag)
+static bool compare_extremes(struct check *c, int isa)
 {
-    const struct series *series = &s->series;
-    if (!layer_attends(s->layer)) /* there are no scores */
-        return true;
+    const struct series *series = &c->s->series;
     const struct kernel_weights weights = kernel_weights_of(&series->extreme_weights);
-    const int error = s->kernel->call->pack(b->packed.data, &weights, isa);
-    if (error != KERNEL_OK) {
-        snprintf(f->why, sizeof f->why, "extreme scores: pack returns \"%s\"", s->kernel->call->strerror(error));
-        return false;
-    }
-    return chunks_hold(s->kernel, s->layer, &series->extreme_stream, b->packed.data, s->seed, f->why) &&
-           compare_series(s, b, series->sized, series->count, "extreme scores", f) &&
-           extreme_gradients(s, b, f, diag) &&
-           (series->count == series->sized ||
-            promises_hold(s->kernel, s->layer, &series->call[series->sized].inputs, b->packed.data, s->seed,
-                          PROMISES_OF_VALUES, f->why, diag));
+    return !layer_attends(c->s->layer) || /* there are no scores */
+           (returned(&c->t, c->t.call->pack(c->packed.data, &weights, isa), KERNEL_OK, "extreme scores: pack") &&
+            chunks_hold(&c->t, &series->extreme_stream) &&
+            compare_series(c, series->sized, series->count, "extreme scores") &&
+            gradients_hold(c, series->sized, series->count, 0, GRADIENT_ANY_DATA) &&
+            (series->count == series->sized ||
+             promises_hold(&c->t, &series->call[series->sized].inputs, PROMISES_OF_VALUES)));
 }
 
 /* How the calling thread rounds, and whether it flushes subnormal results and operands; volatile, so that it is found
@@ -259,56 +211,41 @@ static int float_mode(void)
     return 4 * fegetround() + 2 * flushed + ignored;
 }
 
-/* For a layer that trains: its promises are checked with the same call as forward's. */
-static bool compare_gradients(const struct subject *s, const struct blocks *b, struct findings *f, struct diag *diag)
+/* Other calls than the main one, and promises; those of gradients with the same call as forward's */
+static bool promises_of(struct check *c, int isa)
 {
-    struct backward of = {.kernel = s->kernel, .layer = s->layer, .packed = b->packed.data, .seed = s->seed,
-                          .slack = 1};
-    bool good = !s->layer->train || backward_holds(&of, &s->small, true, f->why, diag);
-    f->gradients = of.figures;
-    for (size_t i = 0; good && s->layer->train && i < s->series.sized; i++)
-        good = backward_holds(&of, &s->series.call[i].inputs, i < s->series.batches, f->why, diag);
-    return good;
-}
-
-/* Other calls than the main one, and promises */
-static bool promises_of(const struct subject *s, struct blocks *b, int isa, struct findings *f, struct diag *diag)
-{
-    return compare_sizes(s, b, f, diag) &&
-           chunks_hold(s->kernel, s->layer, &s->series.stream, b->packed.data, s->seed, f->why) &&
-           chunks_hold(s->kernel, s->layer, &s->series.deep_stream, b->packed.data, s->seed, f->why) &&
-           promises_hold(s->kernel, s->layer, &s->small, b->packed.data, s->seed, PROMISES_ALL, f->why, diag) &&
-           compare_gradients(s, b, f, diag) &&
-           (s->plain == NULL ||
-            rounding_holds(s->kernel, s->layer, s->plain, s->plain_layer, &s->small, isa, f->why)) &&
-           compare_extremes(s, b, isa, f, diag);
+    const struct subject *const s = c->s;
+    return compare_sizes(c) && chunks_hold(&c->t, &s->series.stream) && chunks_hold(&c->t, &s->series.deep_stream) &&
+           promises_hold(&c->t, &s->small, PROMISES_ALL) &&
+           (!s->layer->train || backward_holds(&c->t, &s->small, 1, true, &c->f.gradients)) &&
+           gradients_hold(c, 0, s->series.sized, s->series.batches, 1) &&
+           (s->plain == NULL || rounding_holds(&c->t, s->plain, s->plain_layer, &s->small, isa)) &&
+           compare_extremes(c, isa);
 }
 
 struct findings subject_verify(const struct subject *s, int isa, struct diag *diag)
 {
     const struct kernel_table *call = s->kernel->call;
-    const struct kernel_weights weights = kernel_weights_of(&s->inputs);
-    struct findings f = {.verdict = VERDICT_NONE, .digest = DIGEST_OF_NOTHING};
-    struct blocks b = {0};
-    guarded_make(&b.packed, call->packed_bytes, 0);
-    guarded_make(&b.scratch, call->scratch_bytes, 0);
+    const struct kernel_weights weights = kernel_weights_of(&s->main.inputs);
+    struct check c = {.s = s, .f = {.verdict = VERDICT_NONE, .digest = DIGEST_OF_NOTHING}};
     const int mode = float_mode();
-    int error = call->pack(b.packed.data, &weights, isa);
+    guarded_make(&c.packed, call->packed_bytes, 0);
+    c.t = (struct trial){.kernel = s->kernel, .call = call, .layer = s->layer, .packed = c.packed.data,
+                         .seed = s->seed, .why = c.f.why, .diag = diag};
+    guarded_make(&c.t.scratch, call->scratch_bytes, 0);
+    const int error = call->pack(c.packed.data, &weights, isa);
     if (error == KERNEL_ISA) {
-        f.verdict = VERDICT_LACKING;
-    } else if (error != KERNEL_OK || call->isa(b.packed.data) != isa) {
-        snprintf(f.why, sizeof f.why, "pack returns \"%s\"", call->strerror(error));
-        f.verdict = VERDICT_FAILED;
+        c.f.verdict = VERDICT_LACKING;
     } else {
         const size_t errors = diag->errors;
-        bool good = compare_main(s, &b, &f) && compare_against(s, &b, &f) &&
-                    (!s->promises || promises_of(s, &b, isa, &f, diag));
-        if (good && float_mode() != mode) {
-            snprintf(f.why, sizeof f.why, "a call changed how its thread rounds, or what becomes of subnormal numbers");
-            good = false;
-        }
-        f.verdict = good ? VERDICT_GOOD : diag->errors > errors ? VERDICT_NONE : VERDICT_FAILED;
+        const bool good = returned(&c.t, error, KERNEL_OK, "pack") &&
+                          (call->isa(c.packed.data) == isa || violated(&c.t, "pack is for another set")) &&
+                          compare_main(&c) && compare_against(&c) && (!s->promises || promises_of(&c, isa)) &&
+                          (float_mode() == mode || violated(&c.t, "a call changed how its thread rounds, or what "
+                                                                   "becomes of subnormal numbers"));
+        c.f.verdict = good ? VERDICT_GOOD : diag->errors > errors ? VERDICT_NONE : VERDICT_FAILED;
     }
-    free_blocks(&b);
-    return f;
+    guarded_free(&c.packed);
+    trial_release(&c.t);
+    return c.f;
 }

@@ -23,10 +23,8 @@ struct subject {
     const struct kernel *plain;      /* NULL: it is not */
     uint64_t seed;
     bool promises; /* are checked, and calls of other sizes compared: `small` and `series` are there */
-    struct inputs inputs, small; /* for accuracy; for the promises */
-    struct reference reference;
-    struct bounds bounds;
-    struct portable portable; /* exact = portable: what the main call leaves */
+    struct series_call main;
+    struct inputs small; /* for the promises */
     struct reference given; /* of the given weights, if they are packed in another type */
     struct bounds given_bounds;
     struct against against; /* the same layer in f32, if requested */
@@ -43,7 +41,7 @@ enum verdict {
 struct findings {
     enum verdict verdict;
     bool ran; /* y, attn and lse were computed and compared */
-    struct comparison y, attn, lse, cache[2]; /* of the main call */
+    struct comparison of[OUTPUTS_COMPARED]; /* of the main call, by enum call_output */
     struct backward_figures gradients; /* of a layer that trains */
     struct comparison given; /* y of the main call, compared with the given weights, if packing rounds them */
     struct cost cost;        /* of the layer's types, if requested */
@@ -60,6 +58,10 @@ void subject_make_call(struct subject *subject, const struct layer *layer, const
 /* Requests the cost of the layer's types; to be called before subject_verify(). */
 void subject_make_against(struct subject *subject, const struct inputs_draw *draw);
 struct findings subject_verify(const struct subject *subject, int isa, struct diag *diag);
+/* The same in a process of its own, with a time limit: if the process ends, the kernel has failed. VERDICT_NONE with
+ * the reason in `diag`. And that limit in seconds for all calls, as apart_limit() has it. */
+struct findings apart_verify(const struct subject *subject, int isa, struct diag *diag);
+double apart_verify_limit(const struct subject *subject);
 void subject_free(struct subject *subject);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See verify_apart.h. */
-#include "verify_apart.h"
+/* A kernel checked in a process of its own: a crash or an endless call loses that process alone. */
+#include "verify.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static double folding_of(const struct layer *l)
 double apart_verify_limit(const struct subject *s)
 {
     const double of_promises = s->promises ? PROMISES * apart_work(s->layer, &s->small) : 0;
-    return apart_work_limit(2 * apart_work(s->layer, &s->inputs) + of_promises + PACKINGS * folding_of(s->layer));
+    return apart_work_limit(2 * apart_work(s->layer, &s->main.inputs) + of_promises + PACKINGS * folding_of(s->layer));
 }
 
 struct verified {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors of scores, weights, attn, lse and z: the equations are in bound.c. */
+/* Errors of scores, weights, attn, lse and z: the equations are in docs/bound.md. */
 #include "propagation.h"
 
 #include <math.h>
@@ -231,7 +231,7 @@ struct columns {
     double *far, *high; /* the largest |V - Z| + e_v and |V| + e_v, for the hull */
 };
 
-/* One visible key's share of e_z: equations in bound.c */
+/* One visible key's share of e_z: equations in docs/bound.md */
 WIDE static void add_key(const struct columns *of, double a, double e_a, const double *restrict v,
                          const double *restrict v_worst, const double *restrict z, size_t d_v)
 {

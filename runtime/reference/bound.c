@@ -1,71 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The error of a kernel in f32 that rounds to nearest, propagated step by step beside the reference.
+/* The error of a kernel in f32 that rounds to nearest, propagated step by step beside the reference: docs/bound.md has
+ * the equations and where they come from, docs/bound_block.md those of norms, rotation and blocks, docs/bound_types.md
+ * those of narrow weights, rows and caches. Change both together.
  *
- * Names: u = 2^-24 the unit roundoff of f32; gamma_K = K u / (1 - K u), so that a sum of K products, in any order and
- * with or without FMA, is off by at most gamma_K sum |a||b|; omega = 2^-149 the error of one underflow; phi = 0 the
- * error of reading a subnormal operand as 0, before it is multiplied by the other operand.
- *
- * The kernel works in base 2: it folds c = scale log2(e) into W_Q and b_Q when packing, and takes T = c Q K^T +
- * log2(e) mask_add to 2^(T - M), M a score of the row that is at most g = min(RANGE, max T - min T) below the largest.
- * So e_q is the error of c Q, in T's unit.
- *
- *   e_q = |c| gamma_{K+5} (|x||W_Q| + |b_Q|) + omega max(1, |c|) (K + 1 + sum |x|)
- *         5: c, the folding (twice), the bias, the store; sum |x| for packed weights that go subnormal
- *   e_k = gamma_{K+2} (|s||W_K| + |b_K|) + omega (K + 1);  e_v likewise, 0 for identity; with w_v = keys that of the
- *         key's columns
- *   e_t = sum (|cQ| + e_q)(|K| + e_k) - |cQ||K|  +  gamma_{d_k+4} sum (|cQ| + e_q)(|K| + e_k)
- *         + 4 u |log2(e) mask_add| + 2 u (|T| + |M - T|)
- *         |M - T| <= max T - T + g because the subtraction rounds; a mask_add beyond 2.13e38 adds less than that, which
- *         changes no weight (terms.c)
- *         terms before the mask change T and the error so far as terms.c says
- *         with vectors of distances both sums have their products too, with (|cQ| + e_q + c |v|)|r| + c (|K| + e_k)
- *         (|r'| + |u|), and gamma is that of 2 d_k + 10: products with r and r' are summed, rounded in c r' and c u,
- *         added (twice, with v r; q + u), and the sum over d_k begins with them
- *   d   = ln(2) e_t + (r + 1) (EXP + 2 u)     EXP the relative error of exp2; r rescalings, each by 2^-64 or less, so
- *                                             that what went through more than 4 is below TINY; weights whose scores
- *                                             are sums of whole numbers have an exponential of their own
- *   A'_j lies between A_j e^{-d_j} / sum A_i e^{d_i} and A_j e^{d_j} / sum A_i e^{-d_i}; with one d for all keys this
- *         is the familiar e^{2d} - 1. e_a is the larger distance, at most that to 0 or 1, plus TINY for the argument
- *         that exp2 clamps, and, where a mask spreads scores over 126 or more, min(A, 2^-62): a weight of up to 2^64
- *         becomes 0 where M rises so far that 2^(old M - M) underflows.
- *   e_z = min(sum e_a |V - Z| + sum (A + e_a) e_v, max (|V - Z| + e_v))
- *         + 2 gamma_{m + 8} min(sum (A + e_a)(|V| + e_v), max (|V| + e_v)) + m omega
- *         (the kernel divides by the sum of the weights that it used, hence V - Z, and the hull of the values where
- *         weights are unbounded; then the rounding of numerator, denominator and division, and underflow)
- *         a sink is one more key of value 0
- *   e_y = sum e_z |W_O| + gamma_{K+2} (sum (|Z| + e_z)|W_O| + |b_O|) + omega (K + 1)     K = h d_v, or taps d_v
- *
- * Where gates a = x W_gate + b_gate multiply Z, e_a is as e_k, and with s = 1 / (1 + e^-a)
- *
- *   e_s = e_a / 4 + (EXP + 6 u) s + 2 u |a| s (1 - s);  e_z of the product: e_z min(1, s + e_s) + |Z| e_s + u s |Z|
- *
- * Given queries, keys and values (input = projected) are exact: e_k = e_v = phi, and
- *
- *   e_q = |c| gamma_2 (|Q| + phi / u) + omega max(1, |c|)                2: c, and the product
- *
- * Folded weights give the same layer with other weights (fold.h), and the same propagation. Keys and values are then
- * source rows, so e_k = e_v = phi. G and b', H and b_V W_O are products in double, rounded to f32 once. |w| of such a
- * weight, a sum of d products, is replaced by
- *
- *   [w] = |w| + 2^-29 (d + 4) ||a|| ||b|| + 2^-125      a, b the row and column whose product it is
- *         the products in double and a subnormal w, both in units of u
- *   e_q = |c| gamma_{K+3} (|x|[G] + [b']) + omega max(1, |c|) (K + 1 + sum |x|)        3: G, the bias, the store
- *   e_y = sum e_z [H] + gamma_{K+3} (sum (|U| + e_z)[H] + |b_O|) + omega (K + 1)
- *         K = h d_v or taps d_v, d_v being D_s, or with biases D_s + 1: b_V W_O is H's row for the indicator, which is
- *         exactly 1 or 0, so its e_z is 0
- *
- * e_t then has |c| 2^-52 (d_k + D_s + 8) sum |Q||b_K| more: the reference's scores contain c Q b_K, and are rounded
- * with it.
- *
- * If packing rounds weights (stored.h), the reference uses the rounded ones, and all of the above holds: the scale of
- * a column replaces the rounding of packing. Around the given weights, with m = |rounded - given| element by element,
- * e_q, e_k, e_v, e_y and products of a block have sum |a| m more in the worst case, and |w| + m in place of |w|.
- *
- * If the machine flushes to zero, omega = 3 2^-126 (a product, its sum, a rescaling or the store), phi = 2^-126, and
- * phi / u is added to sizes of operands that a gamma multiplies.
- *
- * Where f32 may overflow on the way, a weight may be anything from 0 to 1, and an element is open: it is non-finite, as
- * infinity and NaN never become finite again, or within the bound, which is then that of the hull.
+ * Their symbols are the names here: u = 2^-24 the unit roundoff of f32, gamma_K = K u / (1 - K u) that of a sum of K
+ * products, omega the error of one underflow, phi that of reading a subnormal operand as 0; c = scale log2(e), as the
+ * kernel works in base 2; q, k, v, z, t, a, y errors of c Q, K, V, Z, scores, weights and the output.
  */
 #include "bound.h"
 
@@ -160,14 +100,10 @@ static void gather_operand(const struct propagation *p, struct block_error *to, 
 static void make_bounds(struct propagation *p, size_t y, size_t attn, size_t lse)
 {
     const struct layer *layer = p->plain;
-    struct bounds *b = p->bounds;
-    double **const of[][2] = {{&b->y_worst, &b->y_open}, {&b->attn_worst, &b->attn_open}, {&b->lse_worst, &b->lse_open},
-                              {&b->cache[0].worst, &b->cache[0].open}, {&b->cache[1].worst, &b->cache[1].open}};
     const size_t new = p->in->batch * (size_t)layer->h_kv * p->in->n;
     const size_t counts[] = {y, attn, lse, new * (size_t)layer->d_k, new * (size_t)layer->d_v};
-    for (int i = 0; i < 3 + (layer_has_cache(layer) ? layer_cached_rows(layer) : 0); i++)
-        for (int k = 0; k < 2; k++)
-            *of[i][k] = pool_doubles(p->lasting, counts[i]);
+    for (int i = 0; i < OUTPUT_CACHE + (layer_has_cache(layer) ? layer_cached_rows(layer) : 0); i++)
+        p->bounds->of[i] = (struct bound_of){pool_doubles(p->lasting, counts[i]), pool_doubles(p->lasting, counts[i])};
 }
 
 /* The first head determines the sizes. */
@@ -271,6 +207,9 @@ struct projection {
     const struct block_error *operand; /* errors of a, if it has any */
     const double *moved; /* [in][d] how far packing moves w; NULL: not at all */
     enum layer_tensor tensor; /* that has w */
+    double factor;            /* of the sums; packed: multiplied into w beforehand */
+    size_t roundings;         /* besides those of the sum */
+    bool packed;
 };
 
 /* size = |a||w| + |b| */
@@ -297,13 +236,13 @@ static const double *moved_projection(const struct propagation *p, double *moved
     return moved;
 }
 
-/* Errors of factor * (a w + b) with `roundings` roundings besides those of the sum; `packed`: the factor is multiplied
- * into w beforehand */
+/* Errors of factor * (a w + b); rows that may overflow on the way are opened, if `open` is not NULL. */
 static void projection_error(struct propagation *p, double *error, double *size, const struct projection *of,
-                             double factor, size_t roundings, bool packed)
+                             unsigned char *open)
 {
     const size_t rows = of->rows, in = of->in, d = of->d;
-    const double worst = gamma_of(in + roundings + block_more_roundings(p->plain)), large = fmax(1, factor);
+    const double worst = gamma_of(in + of->roundings + block_more_roundings(p->plain)), factor = of->factor;
+    const double large = fmax(1, factor), reach = (1 + worst) * fmax(inputs_spread(p->in, of->tensor), factor);
     projection_size(p, size, of);
     memset(error, 0, rows * d * sizeof *error);
     if (of->operand != NULL && of->operand->worst != NULL)
@@ -312,7 +251,7 @@ static void projection_error(struct propagation *p, double *error, double *size,
         product_add(error, d, p->absolute_a, in, of->moved, d, rows, in, d);
     for (size_t r = 0; r < rows; r++) {
         double denormal = (double)(in + 1);
-        for (size_t k = 0; packed && k < in; k++)
+        for (size_t k = 0; of->packed && k < in; k++)
             denormal += fabs(of->a[r * in + k]);
         denormal *= p->omega * large;
         denormal += block_small_scales(p->plain, p->in, of->tensor, of->a + r * in, 1, in, factor, p->omega);
@@ -321,6 +260,9 @@ static void projection_error(struct propagation *p, double *error, double *size,
             size[at] += moved;
             error[at] = factor * (worst * size[at] + moved) + denormal;
         }
+        if (open != NULL)
+            open[r] |= overflows(size + r * d, reach, d) ||
+                       (of->operand != NULL && of->operand->open != NULL && of->operand->open[r]);
     }
 }
 
@@ -500,28 +442,22 @@ static void latent_query_errors(struct propagation *p, const struct reference_he
     const size_t rows = of->count, q_rank = (size_t)layer->latent.q_rank, from = (size_t)layer->latent.d_latent;
     const size_t d_head = (size_t)layer->latent.d_head, nope = (size_t)layer->latent.d_nope, d_k = (size_t)layer->d_k;
     const size_t rank = (size_t)layer->latent.rank, dims = (size_t)layer->rope.dims;
-    const double more = block_more_roundings(p->plain);
     gather_operand(p, &p->x, head, 0, (size_t)layer->d_model, of->row, rows);
     memset(p->q_open, 0, rows);
     const struct block_error *made = &p->x;
     if (q_rank > 0) {
         const struct projection down = {.a = head->x, .w = l->w_dq, .b = p->no_bias, .rows = rows,
                                         .in = (size_t)layer->d_model, .d = q_rank, .operand = &p->x,
-                                        .tensor = TENSOR_W_DQ};
-        projection_error(p, p->stage, p->stage_size, &down, 1, 2, false);
-        for (size_t r = 0; r < rows; r++)
-            p->q_open[r] |= overflows(p->stage_size + r * q_rank, 1 + gamma_of(down.in + 2 + (size_t)more), q_rank) ||
-                            (p->x.open != NULL && p->x.open[r]);
+                                        .tensor = TENSOR_W_DQ, .factor = 1, .roundings = 2};
+        projection_error(p, p->stage, p->stage_size, &down, p->q_open);
         finish_row_errors(p, &l->norm_q, &l->q, p->stage, q_rank, 1, down.in, false, p->q_open);
         stage_operand(p, p->stage, q_rank, q_rank, rows);
         made = &p->of_stage;
     }
     const struct projection heads = {.a = l->latent_q, .w = l->w_q, .b = p->no_bias, .rows = rows, .in = from,
-                                     .d = d_head, .operand = made, .tensor = TENSOR_W_Q};
-    projection_error(p, p->stage, p->stage_size, &heads, c, 5, true);
-    for (size_t r = 0; r < rows; r++)
-        p->q_open[r] |= overflows(p->stage_size + r * d_head, (1 + gamma_of(from + 5 + (size_t)more)) * fmax(1, c),
-                                  d_head) || (made->open != NULL && made->open[r]);
+                                     .d = d_head, .operand = made, .tensor = TENSOR_W_Q, .factor = c, .roundings = 5,
+                                     .packed = true};
+    projection_error(p, p->stage, p->stage_size, &heads, p->q_open);
     finish_row_errors(p, &l->turn, &l->turn_q, p->stage + nope, d_head, c, from, false, p->q_open);
     if (expands) {
         memcpy(p->q, p->stage, rows * d_head * sizeof *p->q);
@@ -539,14 +475,12 @@ static void latent_query_errors(struct propagation *p, const struct reference_he
         w[at] = l->w_uk[at % rank * nope + at / rank];
     stage_operand(p, p->stage, d_head, nope, rows);
     const struct projection absorbed = {.a = scaled, .w = w, .b = p->no_bias, .rows = rows, .in = nope, .d = rank,
-                                        .operand = &p->of_stage, .tensor = TENSOR_W_UK};
-    projection_error(p, p->stage, p->stage_size, &absorbed, 1, 2, false);
+                                        .operand = &p->of_stage, .tensor = TENSOR_W_UK, .factor = 1, .roundings = 2};
+    projection_error(p, p->stage, p->stage_size, &absorbed, p->q_open);
     for (size_t at = 0; at < rows * rank; at++) {
         p->q[at / rank * d_k + at % rank] = p->stage[at];
         p->q_size[at / rank * d_k + at % rank] = p->stage_size[at];
     }
-    for (size_t r = 0; r < rows; r++)
-        p->q_open[r] |= overflows(p->stage_size + r * rank, 1 + gamma_of(nope + 2 + (size_t)more), rank);
     free(scaled);
 }
 
@@ -558,14 +492,12 @@ static void latent_key_errors(struct propagation *p, const struct reference_head
     const size_t cached = head->cached, fresh = head->keys - cached;
     double *const of_k = p->k + cached * d_k;
     const struct projection down = {.a = head->s, .w = l->w_dkv, .b = p->no_bias, .rows = fresh, .in = in, .d = d_k,
-                                    .operand = &p->s, .tensor = TENSOR_W_DKV};
+                                    .operand = &p->s, .tensor = TENSOR_W_DKV, .factor = 1, .roundings = 2};
     if (cached > 0)
         start_exact(p, cached);
     gather_operand(p, &p->s, head, 0, in, NULL, fresh);
-    projection_error(p, of_k, p->k_size + cached * d_k, &down, 1, 2, false);
-    for (size_t j = cached; j < head->keys; j++)
-        p->k_open[j] = overflows(p->k_size + j * d_k, 1 + gamma_of(in + 2 + (size_t)block_more_roundings(p->plain)),
-                                 d_k) || (p->s.open != NULL && p->s.open[j - cached]);
+    memset(p->k_open + cached, 0, fresh);
+    projection_error(p, of_k, p->k_size + cached * d_k, &down, p->k_open + cached);
     finish_row_errors(p, &l->norm_kv, &l->kv, of_k, d_k, 1, in, true, p->k_open + cached);
     finish_row_errors(p, &l->turn, &l->turn_k, of_k + rank, d_k, 1, in, true, p->k_open + cached);
 }
@@ -577,7 +509,7 @@ static void made_errors(struct propagation *p, const struct reference_head *head
     const struct layer *const layer = p->layer;
     const size_t d_k = (size_t)layer->d_k, rank = (size_t)layer->latent.rank, keys = head->keys;
     const size_t d_head = (size_t)layer->latent.d_head, nope = (size_t)layer->latent.d_nope;
-    const size_t d_value = (size_t)layer->latent.d_value, more = (size_t)block_more_roundings(p->plain);
+    const size_t d_value = (size_t)layer->latent.d_value;
     const double widened = layer_scales_cache(layer) ? U : 0; /* a cached number times its scale */
     double *const c = memory_get(keys * d_k, sizeof *c), *const error = memory_get(keys * d_k, sizeof *error);
     for (size_t at = 0; at < keys * d_k; at++)
@@ -589,13 +521,11 @@ static void made_errors(struct propagation *p, const struct reference_head *head
         const size_t d = values ? d_value : nope, row = values ? d_value : d_head;
         const struct projection up = {.a = c, .w = values ? l->w_uv : l->w_uk, .b = p->no_bias, .rows = keys,
                                       .in = rank, .d = d, .operand = &p->of_stage,
-                                      .tensor = values ? TENSOR_W_UV : TENSOR_W_UK};
+                                      .tensor = values ? TENSOR_W_UV : TENSOR_W_UK, .factor = 1, .roundings = 2};
         stage_operand(p, error, d_k, rank, keys);
-        projection_error(p, p->stage, p->stage_size, &up, 1, 2, false);
-        for (size_t j = 0; j < keys; j++) {
+        projection_error(p, p->stage, p->stage_size, &up, p->made.open);
+        for (size_t j = 0; j < keys; j++)
             memcpy((values ? p->made.v : p->made.k) + j * row, p->stage + j * d, d * sizeof *c);
-            p->made.open[j] |= overflows(p->stage_size + j * d, 1 + gamma_of(rank + 2 + more), d);
-        }
     }
     memcpy(p->made.v_size, p->stage_size, keys * d_value * sizeof *c);
     for (size_t j = 0; j < keys; j++)
@@ -637,18 +567,18 @@ static void latent_sum_errors(struct propagation *p, const struct reference *ref
 {
     const size_t rows = reference->z_rows.count, rank = (size_t)p->layer->d_v;
     const size_t d = (size_t)p->layer->latent.d_value;
+    unsigned char *const overflow = memory_get(rows, 1);
     stage_operand(p, p->z, rank, rank, rows);
     const struct projection up = {.a = head->z, .w = head->latent->w_uv, .b = p->no_bias, .rows = rows, .in = rank,
-                                  .d = d, .operand = &p->of_stage, .tensor = TENSOR_W_UV};
-    projection_error(p, p->up, p->stage_size, &up, 1, 2, false);
+                                  .d = d, .operand = &p->of_stage, .tensor = TENSOR_W_UV, .factor = 1, .roundings = 2};
+    projection_error(p, p->up, p->stage_size, &up, overflow);
     for (size_t r = 0; r < rows; r++) {
-        double most = 0;
+        double most = overflow[r];
         for (size_t c = 0; c < rank; c++)
             most = fmax(most, p->z_open[r * rank + c]);
-        const bool open = overflows(p->stage_size + r * d,
-                                    1 + gamma_of(rank + 2 + (size_t)block_more_roundings(p->plain)), d);
-        fill(p->up_open + r * d, fmax(most, open), d);
+        fill(p->up_open + r * d, most, d);
     }
+    free(overflow);
 }
 
 /* c Q, packed with c; or with folded scores c Q', packed with c and W_K. */
@@ -668,18 +598,16 @@ static void query_errors(struct propagation *p, const struct reference_head *hea
     }
     errors_of_all(p, head, false, of->row, rows);
     gather_operand(p, &p->x, head, p->layer->split ? head->i * d_in : 0, d_in, of->row, rows);
+    const bool packed = p->layer->qk_norm == NORM_NONE; /* else c is in the gains */
     const struct projection q = {.a = head->x, .w = fold ? folded->w_q_size : head->w_q,
                                  .b = fold ? folded->b_q_size : head->b_q, .rows = rows,
                                  .in = (size_t)p->layer->d_in_q, .d = (size_t)p->layer->d_k, .operand = &p->x,
-                                 .tensor = TENSOR_W_Q,
+                                 .tensor = TENSOR_W_Q, .factor = packed ? c : 1,
+                                 .roundings = !packed ? 2 : fold ? 3 : 5, .packed = packed,
                                  .moved = moved_projection(p, p->moved[0], head->w_q, TENSOR_W_Q, d_in,
                                                            (size_t)p->layer->d_k, head->i, (size_t)p->layer->h)};
-    const bool packed = p->layer->qk_norm == NORM_NONE; /* else c is in the gains */
-    const double factor = packed ? c : 1, spread = inputs_spread(p->in, TENSOR_W_Q);
-    const double reach = (1 + gamma_of(q.in + 5 + block_more_roundings(p->plain))) * fmax(spread, factor);
-    projection_error(p, p->q, p->q_size, &q, factor, !packed ? 2 : fold ? 3 : 5, packed);
-    for (size_t r = 0; r < rows; r++)
-        p->q_open[r] = overflows(p->q_size + r * q.d, reach, q.d) || (p->x.open != NULL && p->x.open[r]);
+    memset(p->q_open, 0, rows);
+    projection_error(p, p->q, p->q_size, &q, p->q_open);
     finish_row_errors(p, p->layer, &head->finish_q, p->q, q.d, c, q.in, false, p->q_open);
 }
 
@@ -712,16 +640,14 @@ static void key_value_errors(struct propagation *p, const struct reference_head 
     const size_t h_kv = (size_t)p->layer->h_kv, i = head->i * h_kv / (size_t)p->layer->h;
     const enum layer_tensor w_k = p->layer->tied ? TENSOR_W_Q : TENSOR_W_K;
     struct projection k = {.a = head->s, .w = head->w_k, .b = head->b_k, .rows = fresh, .in = in, .d = d_k,
-                           .operand = &p->s, .tensor = w_k};
+                           .operand = &p->s, .tensor = w_k, .factor = 1, .roundings = 2};
     struct projection v = {.a = head->s, .w = head->w_v, .b = head->b_v, .rows = fresh, .in = in, .d = d_v,
-                           .operand = &p->s, .tensor = TENSOR_W_V};
+                           .operand = &p->s, .tensor = TENSOR_W_V, .factor = 1, .roundings = 2};
     if (!p->layer->projected)
         k.moved = moved_projection(p, p->moved[0], head->w_k, w_k, in, d_k, i, h_kv);
     if (!p->layer->projected && !p->layer->identity && !p->layer->shares)
         v.moved = moved_projection(p, p->moved[1], head->w_v, TENSOR_W_V, in, d_v, i, h_kv);
     double *const of_k = p->k + cached * d_k, *const of_v = p->v + cached * d_v;
-    const double reach = 1 + gamma_of(in + 2 + block_more_roundings(p->plain));
-    const double k_reach = reach * inputs_spread(p->in, w_k), v_reach = reach * inputs_spread(p->in, TENSOR_W_V);
     if (p->layer->projected || cached > 0)
         start_exact(p, p->layer->projected ? head->keys : cached);
     if (p->layer->projected) {
@@ -734,15 +660,12 @@ static void key_value_errors(struct propagation *p, const struct reference_head 
         take_operand(&p->s, of_k, fresh, in, d_k);
     if (p->layer->identity)
         take_values(p, head, of_v, fresh, p->plain->split ? i * in : 0);
+    for (size_t j = cached; j < head->keys; j++)
+        p->k_open[j] = p->v_open[j] = p->s.open != NULL && p->s.open[j - cached];
     if (!p->folded.folds.scores)
-        projection_error(p, of_k, p->k_size + cached * d_k, &k, 1, 2, false);
+        projection_error(p, of_k, p->k_size + cached * d_k, &k, p->k_open + cached);
     if (!p->layer->identity && !p->layer->shares)
-        projection_error(p, of_v, p->v_size + cached * d_v, &v, 1, 2, false);
-    for (size_t j = cached; j < head->keys; j++) {
-        const bool open = p->s.open != NULL && p->s.open[j - cached];
-        p->k_open[j] = overflows(p->k_size + j * d_k, k_reach, d_k) || open;
-        p->v_open[j] = (!p->layer->shares && overflows(p->v_size + j * d_v, v_reach, d_v)) || open;
-    }
+        projection_error(p, of_v, p->v_size + cached * d_v, &v, p->v_open + cached);
     finish_row_errors(p, p->layer, &head->finish_k, of_k, d_k, 1, in, true, p->k_open + cached);
 }
 
@@ -835,10 +758,10 @@ static void gate_errors(struct propagation *p, const struct reference_head *head
     const size_t in = (size_t)p->layer->d_in_q, d_v = (size_t)p->layer->d_v, width = (size_t)layer_gate_width(p->layer);
     const double reach = (1 + gamma_of(in + 2 + block_more_roundings(p->plain))) * inputs_spread(p->in, TENSOR_W_GATE);
     const struct projection gate = {.a = head->x, .w = head->w_gate, .b = head->b_gate, .rows = rows, .in = in,
-                                    .d = width, .operand = &p->x, .tensor = TENSOR_W_GATE,
+                                    .d = width, .operand = &p->x, .tensor = TENSOR_W_GATE, .factor = 1, .roundings = 2,
                                     .moved = moved_projection(p, p->moved[0], head->w_gate, TENSOR_W_GATE, in, width,
                                                               head->i, (size_t)p->layer->h)};
-    projection_error(p, p->gates, p->gate_size, &gate, 1, 2, false);
+    projection_error(p, p->gates, p->gate_size, &gate, NULL);
     for (size_t at = 0; at < rows * d_v; at++) {
         const size_t from = width == d_v ? at : at / d_v;
         const double a = head->gates[from], share = isnan(a) ? 0 : 1 / (1 + exp(-a)), z = fabs(head->bare_z[at]);
@@ -947,17 +870,13 @@ static void block_tail_errors(const struct propagation *p, const struct referenc
 static void clear_errors(const struct propagation *p, const struct reference *reference)
 {
     const struct layer *layer = p->plain;
-    const struct bounds *b = p->bounds;
-    double *const of_y[] = {b->y_worst, b->y_open}, *const of_lse[] = {b->lse_worst, b->lse_open};
-    double *const of_attn[] = {b->attn_worst, b->attn_open};
-    for (size_t i = 0; i < sizeof of_y / sizeof *of_y; i++) {
-        reference_clear_padding(layer, p->in, &reference->y_rows, 1, (size_t)layer->d_out, of_y[i]);
-        if (reference->attn != NULL) /* else there are none, but no NULL */
-            reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, inputs_columns(layer, p->in),
-                                    of_attn[i]);
-        if (reference->lse != NULL)
-            reference_clear_padding(layer, p->in, &reference->z_rows, (size_t)layer->h, 1, of_lse[i]);
-    }
+    const size_t h = (size_t)layer->h, widths[] = {(size_t)layer->d_out, inputs_columns(layer, p->in), 1};
+    for (int i = 0; i < OUTPUT_CACHE; i++)
+        if (reference->of[i] != NULL) { /* else there are none, but no NULL */
+            const struct rows *const rows = i == OUTPUT_Y ? &reference->y_rows : &reference->z_rows;
+            reference_clear_padding(layer, p->in, rows, i == OUTPUT_Y ? 1 : h, widths[i], p->bounds->of[i].worst);
+            reference_clear_padding(layer, p->in, rows, i == OUTPUT_Y ? 1 : h, widths[i], p->bounds->of[i].open);
+        }
 }
 
 /* The reference again, with the errors of its states, and of a block around them */
@@ -966,8 +885,7 @@ static void state_errors(struct propagation *p, struct reference *reference)
     const struct norm_rounding rounding = rounding_of(p);
     for (int part = 0; part < inputs_compared(p->plain); part++) {
         const size_t count = inputs_count(p->plain, p->in, inputs_cache_of(p->plain, part));
-        p->bounds->cache[part].worst = pool_doubles(p->lasting, count);
-        p->bounds->cache[part].open = pool_doubles(p->lasting, count);
+        p->bounds->cache[part] = (struct bound_of){pool_doubles(p->lasting, count), pool_doubles(p->lasting, count)};
     }
     recurrent_compute(reference, p->bounds, p->plain, p->in, &rounding);
     if (layer_has_block(p->plain))
@@ -1000,8 +918,9 @@ static void finish(struct propagation *p, const struct reference *reference)
 
 /* Numbers that a kernel rounds once to tensor_type or cache_type become the rounded ones, and errors the distance to
  * other possible results. Numbers that may become infinite have no bound. */
-static void round_numbers(enum tensor_element type, double *numbers, double *worst, double *open, size_t count)
+static void round_numbers(enum tensor_element type, double *numbers, const struct bound_of *bound, size_t count)
 {
+    double *const worst = bound->worst, *const open = bound->open;
     for (size_t at = 0; at < count; at++) {
         const double seen = worst[at] != 0 ? DBL_MIN : 0; /* 0 is of hidden keys alone */
         const bool finite = isfinite(numbers[at]);
@@ -1020,14 +939,12 @@ static void round_outputs(const struct propagation *p, const struct reference *r
     const size_t y = p->in->batch * reference->y_rows.count * (size_t)layer->d_out;
     const size_t attn = p->in->batch * (size_t)layer->h * reference->z_rows.count * inputs_columns(layer, p->in);
     for (int part = 0; layer_rounds_states(layer) && part < inputs_compared(layer); part++)
-        round_numbers(layer->cache_type, reference->cache[part], b->cache[part].worst, b->cache[part].open,
+        round_numbers(layer->cache_type, reference->cache[part], &b->cache[part],
                       inputs_count(layer, p->in, inputs_cache_of(layer, part)));
-    if (!layer_types_tensors(layer))
-        return;
-    if (b->y_worst != NULL)
-        round_numbers(layer->tensor_type, reference->y, b->y_worst, b->y_open, y);
-    if (reference->attn != NULL && b->attn_worst != NULL)
-        round_numbers(layer->tensor_type, reference->attn, b->attn_worst, b->attn_open, attn);
+    if (layer_types_tensors(layer) && b->y_worst != NULL)
+        round_numbers(layer->tensor_type, reference->y, &b->of[OUTPUT_Y], y);
+    if (layer_types_tensors(layer) && reference->attn != NULL && b->attn_worst != NULL)
+        round_numbers(layer->tensor_type, reference->attn, &b->of[OUTPUT_ATTN], attn);
 }
 
 /* Whether the calling thread computes with FTZ, or FZ on Arm. */

@@ -299,13 +299,37 @@ double compare_shown_error(const struct comparison *c)
     return c->known > 0 ? c->known_error : c->error;
 }
 
-void compare_print_miss(const struct comparison *c, FILE *out)
+const struct comparison *compare_first_miss(const struct comparison of[OUTPUTS_COMPARED])
 {
-    fputs(layer_tensor_name(c->tensor), out);
+    int i = 0;
+    while (i < OUTPUTS_COMPARED && of[i].misses == 0)
+        i++;
+    return i < OUTPUTS_COMPARED ? &of[i] : NULL;
+}
+
+const struct comparison *compare_outputs(struct comparison of[OUTPUTS_COMPARED], const struct layer *layer,
+                                         const struct inputs *in, const struct reference *reference,
+                                         const struct bounds *bounds, const void *const outputs[OUTPUTS])
+{
+    compare_y(&of[OUTPUT_Y], layer, in, reference, bounds, outputs[OUTPUT_Y]);
+    if (layer->scores)
+        compare_attn(&of[OUTPUT_ATTN], layer, in, reference, bounds, outputs[OUTPUT_ATTN]);
+    if (layer->lse)
+        compare_lse(&of[OUTPUT_LSE], layer, in, reference, bounds, outputs[OUTPUT_LSE]);
+    for (int part = 0; part < inputs_compared(layer); part++)
+        compare_cache(&of[OUTPUT_CACHE + part], layer, in, reference, bounds, part, outputs + OUTPUT_CACHE);
+    return compare_first_miss(of);
+}
+
+const char *compare_miss_text(const struct comparison *c, const char *whose, char text[COMPARE_TEXT])
+{
     const bool four = c->tensor == TENSOR_ATTN ||
                       (c->tensor != TENSOR_CONV_STATE && layer_tensor_row(c->tensor)->kind == TENSOR_CACHE);
-    for (int i = 0; i < (four ? 4 : 3); i++)
-        fprintf(out, "[%zu]", c->index[i]);
-    fprintf(out, " is %.9g; the reference has %.9g; %zu of %zu elements miss", c->actual, c->expected, c->misses,
-            c->elements);
+    char last[24] = "";
+    if (four)
+        snprintf(last, sizeof last, "[%zu]", c->index[3]);
+    snprintf(text, COMPARE_TEXT, "%s[%zu][%zu][%zu]%s is %.9g; %s has %.9g; %zu of %zu elements miss",
+             layer_tensor_name(c->tensor), c->index[0], c->index[1], c->index[2], last, c->actual, whose, c->expected,
+             c->misses, c->elements);
+    return text;
 }

@@ -48,6 +48,13 @@ void compare_lse(struct comparison *comparison, const struct layer *layer, const
 void compare_cache(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
                    const struct reference *reference, const struct bounds *bounds, bool values,
                    const void *const after[CACHE_PARTS]);
+/* All outputs that the layer has, as a call left them, each into its comparison. Returns the first that has misses;
+ * NULL: none has. */
+const struct comparison *compare_outputs(struct comparison of[OUTPUTS_COMPARED], const struct layer *layer,
+                                         const struct inputs *inputs, const struct reference *reference,
+                                         const struct bounds *bounds, const void *const outputs[OUTPUTS]);
+const struct comparison *compare_first_miss(const struct comparison of[OUTPUTS_COMPARED]);
+
 /* "3 of 6 elements of y have no bound, as f32 may overflow on their way or see other keys, and were
  * not compared", or nothing. */
 void compare_print_unbounded(const struct comparison *comparison, enum layer_tensor tensor, FILE *out);
@@ -56,7 +63,8 @@ void compare_print_unbounded(const struct comparison *comparison, enum layer_ten
  * anything says nothing about the others; without such elements, the largest of all */
 double compare_shown_error(const struct comparison *comparison);
 
-/* "y[0][1][2] is 3; the reference has 4; 5 of 6 elements miss" */
-void compare_print_miss(const struct comparison *comparison, FILE *out);
+/* "y[0][1][2] is 3; the file has 4; 5 of 6 elements miss"; whose: "the file" or "the reference" */
+#define COMPARE_TEXT 200
+const char *compare_miss_text(const struct comparison *comparison, const char *whose, char text[COMPARE_TEXT]);
 
 #endif

@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradients of L = sum dy y, one sequence and head at a time. With A and Z as in equations.c:
- *
- *   dZ = dy W_O^T (conv: dZ[u] = sum_r dy[u - r + pad] W_O[r]^T)        dW_O = Z^T dy    db_O = sum_t dy
- *   dP = B dZ V^T    D[t] = sum_c dZ[t][c] Z[t][c]    dS = A (dP - D)     over the keys that are seen, else 0
- *   dQ = scale dS K    dK = scale dS^T Q    dV = (A B)^T dZ               B: what dropout multiplies weights by
- *   dx = dQ W_Q^T (self: + dK W_K^T + dV W_V^T)    dW_Q = x^T dQ    db_Q = sum_t dQ    likewise K and V
- *
- * A term that bends a score multiplies dS by its slope there. The sink is one more key, whose score is a number and
- * whose value is 0: dsink = - sum_t A_sink D. Through a norm, x' = (x - mean) r as in docs/gradients.md:
- * dx = r (u - mean(u) - x' S / n), u = g dy, S = sum u x'; under rms_all S is a sum over all heads, which a first walk
- * finds.
+/* Gradients of L = sum dy y, one sequence and head at a time, by the formulas of docs/gradients.md, whose names are
+ * those here: dZ, dP, D, dS, dQ, dK, dV, A the weights, B what dropout multiplies them by; through a norm x', r, u, and
+ * under rms_all a sum S over all heads, which a first walk finds. A term that bends a score multiplies dS by its slope
+ * there.
  *
  * Hidden pairs are not multiplied: 0 times NaN counts as 0 wherever a factor is exactly 0, as for rows that see nothing
  * and keys that nothing sees.

@@ -25,6 +25,7 @@
 #endif
 
 #define BLOCK 128        /* positions of a cache that share an m */
+#define SUMS 4           /* of products of a score */
 #define SEGMENT 524288   /* bytes of a head's keys and values after which sums begin anew */
 #define LOWEST (-FLT_MAX) /* with a cache: a score of -infinity that is seen */
 
@@ -458,8 +459,8 @@ struct head {
     int64_t first;               /* position of key 0 */
     unsigned char *sees;         /* [keys] */
     float *k_t, *v;              /* [d_k][keys], [keys][d_v] */
-    float *v_scale;              /* [keys]; NULL: 1 */
-    float *s;                    /* [keys] */
+    float *k_scale, *v_scale;    /* [keys]; NULL: 1 */
+    float *s, *part;             /* [keys]: scores, and sums of some features */
     float sink, m, base, l;      /* base: what weights are relative to */
     float *o, *more;             /* [d_v] */
 };
@@ -498,11 +499,27 @@ static float score_of(const struct run *run, const struct head *of, size_t j, fl
 }
 
 WIDE_FMA static void products(float *restrict s, const float *restrict k_t, const float *restrict q, size_t keys,
-                              size_t d_k)
+                              size_t d_k, size_t step)
 {
-    for (size_t d = 0; d < d_k; d++)
+    memset(s, 0, keys * sizeof *s);
+    for (size_t d = 0; d < d_k; d += step)
         for (size_t j = 0; j < keys; j++)
             s[j] = fmaf(k_t[d * keys + j], q[d], s[j]);
+}
+
+/* With a cache feature d adds to sum d mod SUMS, zeros behind the last one; then sum after sum is added. */
+static void dot_products(struct head *of, const float *q, size_t d_k, bool cached)
+{
+    const size_t sums = cached ? SUMS : 1;
+    for (size_t i = 0; i < sums; i++) {
+        products(i == 0 ? of->s : of->part, of->k_t + i * of->keys, q + i, of->keys, d_k > i ? d_k - i : 0, sums);
+        for (size_t j = 0; j < of->keys && d_k % sums > 0 && i >= d_k % sums; j++) /* i > 0 */
+            of->part[j] = of->part[j] + 0;
+        for (size_t j = 0; j < of->keys && i > 0; j++)
+            of->s[j] = of->s[j] + of->part[j];
+    }
+    for (size_t j = 0; j < of->keys && of->k_scale != NULL; j++)
+        of->s[j] = of->k_scale[j] * of->s[j];
 }
 
 /* ---- the weighted sum without a cache ---------------------------------------------------------------------------- */
@@ -649,10 +666,11 @@ static void gather_keys(struct run *run, struct head *of, size_t g)
         for (int part = 0; k == NULL && part < layer_cached_rows(layer); part++)
             row[part] = inputs_cache_row(layer, run->in, part, of->b, g, of->first + (int64_t)j);
         const float *scales = of->v_scale != NULL ? cache[inputs_scales_of(layer, 0)] : NULL;
-        const float scale = scales != NULL ? scales[row[0] / d_k] : 1;
+        if (scales != NULL)
+            of->k_scale[j] = scales[row[0] / d_k];
         for (size_t c = 0; c < d_k; c++)
             of->k_t[c * of->keys + j] =
-                k != NULL ? k[c] : scale * (float)element_number(layer->cache_type, cache[0], row[0] + c);
+                k != NULL ? k[c] : (float)element_number(layer->cache_type, cache[0], row[0] + c);
         for (size_t c = 0; c < d_v; c++)
             of->v[j * d_v + c] =
                 v != NULL ? v[c] : (float)element_number(layer->cache_type, cache[values], row[values] + c);
@@ -669,8 +687,7 @@ static void attend_query(struct run *run, struct head *of)
     const size_t h = (size_t)layer->h, d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
     const size_t row = of->b * run->in->n + of->t, columns = inputs_columns(layer, run->in);
     const size_t of_call = (of->b * h + of->i) * run->in->n + of->t;
-    memset(of->s, 0, of->keys * sizeof *of->s);
-    products(of->s, of->k_t, run->q + (row * h + of->i) * d_k, of->keys, d_k);
+    dot_products(of, run->q + (row * h + of->i) * d_k, d_k, layer_has_cache(layer));
     for (size_t j = 0; j < of->keys; j++) {
         of->s[j] = of->sees[j] ? score_of(run, of, j, of->s[j]) : -INFINITY;
         of->sees[j] = of->sees[j] && !(score_has(layer, SCORE_HIDING) && of->s[j] == -INFINITY);
@@ -695,11 +712,13 @@ static void attend_sequence(struct run *run, size_t b)
     const bool by_head = layer->score != NULL || layer->visible != NULL ||
                          (layer->mask & (MASK_BOOL | MASK_ADDITIVE)) != 0;
     unsigned char *sees = memory_get(n * keys, 1);
-    float *work = memory_get(keys * (d_k + d_v + 2) + 2 * d_v, sizeof *work);
+    float *work = memory_get(keys * (d_k + d_v + 4) + 2 * d_v, sizeof *work);
     struct head of = {.b = b, .keys = keys, .first = inputs_first(layer, run->in, b), .k_t = work,
                       .v = work + keys * d_k, .s = work + keys * (d_k + d_v)};
-    of.v_scale = layer_scales_cache(layer) ? of.s + keys : NULL;
-    of.o = of.s + 2 * keys;
+    of.part = of.s + keys;
+    of.k_scale = layer_scales_cache(layer) ? of.part + keys : NULL;
+    of.v_scale = layer_scales_cache(layer) ? of.k_scale + keys : NULL;
+    of.o = of.part + 3 * keys;
     of.more = of.o + d_v;
     for (of.i = 0; of.i < h; of.i++) {
         if (of.i % group == 0)

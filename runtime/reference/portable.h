@@ -13,9 +13,14 @@
 /* What a call leaves, each number in the place and type that the interface has for it */
 struct portable {
     struct pool memory;
-    void *y, *attn; /* of the layer's tensor_type; attn and lse NULL: the layer has none */
-    float *lse;
-    void *cache[CACHE_PARTS];
+    union {
+        void *of[OUTPUTS]; /* by enum call_output */
+        struct {
+            void *y, *attn; /* of the layer's tensor_type; attn and lse NULL: the layer has none */
+            float *lse;
+            void *cache[CACHE_PARTS];
+        };
+    };
 };
 void portable_compute(struct portable *of, const struct layer *layer, const struct inputs *inputs);
 void portable_free(struct portable *of);

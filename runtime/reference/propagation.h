@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors on their way through one head: what bound.c derives, step by step, and attention_error.c continues from scores
- * to weights, their sums and z.
+/* Errors on their way through one head: what docs/bound.md derives, step by step, and attention_error.c continues from
+ * scores to weights, their sums and z.
  *
  * Left out on purpose: blocks (block_error.h), norm and rotation (finish_error.h).
  */

@@ -25,15 +25,20 @@ struct rows {
 struct reference {
     struct pool memory; /* of all that follows, and of bounds around it (bound.h) */
     struct rows y_rows, z_rows;
-    double *y;    /* [batch][y_rows.count][d_out] */
+    union {
+        double *of[OUTPUTS_COMPARED]; /* by enum call_output */
+        struct {
+            double *y;        /* [batch][y_rows.count][d_out] */
+            double *attn;     /* [batch][h][z_rows.count][inputs_columns()], weights or the scores that the layer shows;
+                               * NULL: none */
+            double *lse;      /* [batch][h][z_rows.count]; NULL unless the layer writes it */
+            double *cache[2]; /* [batch][h_kv][n][d_k] and [d_v]: the new keys and values; of a recurrent layer those
+                               * of inputs_cache_of() after the call; NULL without a cache */
+        };
+    };
     double *attention; /* [batch][y_rows.count][d_out], before the block's part; NULL without a block */
     double *normed;    /* [batch][n][d_model], x as attention reads it; NULL: unchanged */
     double *exact;     /* the same before its rows are rounded, as values that are the input; NULL: they are x itself */
-    double *attn; /* [batch][h][z_rows.count][inputs_columns()], weights or the scores that the layer shows; NULL:
-                   * none */
-    double *lse;  /* [batch][h][z_rows.count]; NULL unless the layer writes it */
-    double *cache[2]; /* [batch][h_kv][n][d_k] and [d_v]: the new keys and values; of a recurrent layer those
-                       * of inputs_cache_of() after the call; NULL without a cache */
 };
 
 /* Everything that the equations name for one sequence and head; rows of q, scores, weights, z are z_rows. */

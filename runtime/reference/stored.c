@@ -25,16 +25,22 @@ static double unit_of(double largest, double parts)
     return largest > 0 ? fmax(unit_above((double)(float)(largest / parts), 16), 0x1p-132) : 0;
 }
 
+/* Whole multiples of a unit, at most `most`; zeros without one */
+static void to_multiples(const float *from, float *to, size_t count, double unit, double most)
+{
+    for (size_t k = 0; k < count; k++) {
+        const double parts = unit != 0 ? (double)(float)((double)from[k] / unit) : 0;
+        to[k] = isfinite(from[k]) ? (float)(unit * fmin(nearbyint(parts), most) + 0.0) : NAN; /* no -0 */
+    }
+}
+
 static double i8_column(const float *from, float *to, size_t count)
 {
     double largest = 0;
     for (size_t k = 0; k < count; k++)
         largest = isfinite(from[k]) ? fmax(largest, fabs((double)from[k])) : NAN;
     const double unit = unit_of(largest, 127);
-    for (size_t k = 0; k < count; k++) {
-        const double parts = unit > 0 ? (double)(float)((double)from[k] / unit) : 0;
-        to[k] = isfinite(from[k]) ? (float)(unit * nearbyint(parts) + 0.0) : NAN; /* no -0 */
-    }
+    to_multiples(from, to, count, unit, INFINITY);
     return unit;
 }
 
@@ -49,10 +55,7 @@ static double i4_group(const float *from, float *to, size_t count)
         else if (fabs((double)from[k]) > fabs(largest))
             largest = (double)from[k];
     const double unit = copysign(unit_of(fabs(largest), 8), -largest);
-    for (size_t k = 0; k < count; k++) {
-        const double parts = unit != 0 ? (double)(float)((double)from[k] / unit) : 0;
-        to[k] = isfinite(from[k]) ? (float)(unit * fmin(nearbyint(parts), 7) + 0.0) : NAN; /* no -0 */
-    }
+    to_multiples(from, to, count, unit, 7);
     return fabs(unit);
 }
 
@@ -248,6 +251,17 @@ double stored_row(enum tensor_element type, const double *from, double *to, size
     for (size_t c = 0; c < count; c++)
         to[c] = isnan(scale) ? NAN : scale == 0 ? 0 : scale * element_rounded(type, from[c] / scale);
     return scale;
+}
+
+void stored_put_row(const struct layer *layer, void *const cache[CACHE_PARTS], bool values, const double *row,
+                    size_t at)
+{
+    const size_t width = inputs_cache_width(layer, values);
+    const double scale = layer_scales_cache(layer) ? stored_scale(largest_of(row, NULL, 0, width)) : 1;
+    for (size_t c = 0; c < width; c++)
+        element_put(layer->cache_type, cache[values], at + c, scale > 0 ? row[c] / scale : row[c]);
+    if (layer_scales_cache(layer))
+        ((float *)cache[inputs_scales_of(layer, values)])[at / width] = (float)scale;
 }
 
 /* 0 between equal infinities */

@@ -44,4 +44,9 @@ void stored_value_rows(const struct layer *layer, const struct inputs *in, doubl
 /* Rounds rows that a product with a matrix reads, in place, under precision; not around the given weights. */
 void stored_rows(const struct layer *layer, const struct inputs *in, double *rows, size_t count, size_t columns);
 
+/* Puts a row into a cache, whose parts these are, at number `at`, as a call stores it: with its scale if the type has
+ * one. */
+void stored_put_row(const struct layer *layer, void *const cache[CACHE_PARTS], bool values, const double *row,
+                    size_t at);
+
 #endif

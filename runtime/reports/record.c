@@ -80,9 +80,9 @@ void record_free(struct record *record)
 
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 
-/* `before` stands inside the quotes: they are none behind another character. */
-static void print_csv(FILE *out, const char *before, const char *text)
+void print_csv(FILE *out, const char *text, bool formula)
 {
+    const char *const before = formula ? "'" : ""; /* inside the quotes: they are none behind another character */
     if (text[strcspn(text, ",\"\r\n")] == '\0') {
         fprintf(out, "%s%s", before, text);
         return;
@@ -94,16 +94,6 @@ static void print_csv(FILE *out, const char *before, const char *text)
         putc(*c, out);
     }
     putc('"', out);
-}
-
-void print_csv_text(FILE *out, const char *text)
-{
-    print_csv(out, "", text);
-}
-
-void print_csv_formula(FILE *out, const char *text)
-{
-    print_csv(out, "'", text);
 }
 
 void record_print(const struct record *record, FILE *out)

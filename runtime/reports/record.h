@@ -57,8 +57,7 @@ bool records_parse(struct records *records, const char *text, size_t length, siz
 void records_free(struct records *records);
 
 /* A text as a CSV field (RFC 4180: quoted where needed), and in HTML, attributes included. */
-void print_csv_text(FILE *out, const char *text);
-void print_csv_formula(FILE *out, const char *text); /* with an apostrophe, so that no spreadsheet computes it */
+void print_csv(FILE *out, const char *text, bool formula); /* with an apostrophe: no spreadsheet computes it */
 void print_html_text(FILE *out, const char *text);
 /* printf for a page: what %s prints is a text in HTML. Conversions are %s and %zu. */
 void print_html(FILE *out, const char *format, ...) DIAG_PRINTF(2, 3);

@@ -136,14 +136,6 @@ static bool is_formula(const char *text, bool flags)
     return !flags || *text != '-' || text[strcspn(text, "|!(")] != '\0';
 }
 
-static void print_csv_cell(FILE *out, const char *text, bool flags)
-{
-    if (is_formula(text, flags))
-        print_csv_formula(out, text);
-    else
-        print_csv_text(out, text);
-}
-
 static void write_csv(FILE *out, const struct records *records)
 {
     struct columns columns;
@@ -151,9 +143,9 @@ static void write_csv(FILE *out, const struct records *records)
     for (size_t i = 0; i <= records->count; i++) { /* 0: the heads */
         for (size_t c = 0; c < columns.count; c++) {
             const char *name = columns.column[c].name;
+            const char *text = i == 0 ? name : record_get_text(&records->record[i - 1], name);
             fputs(c > 0 ? "," : "", out);
-            print_csv_cell(out, i == 0 ? name : record_get_text(&records->record[i - 1], name),
-                           i > 0 && strcmp(name, "flags") == 0);
+            print_csv(out, text, is_formula(text, i > 0 && strcmp(name, "flags") == 0));
         }
         putc('\n', out);
     }

@@ -15,7 +15,7 @@
 #include "kernels/call.h"
 #include "kernels/code.h"
 #include "plan/isa.h"
-#include "promises/verify_apart.h"
+#include "promises/verify.h"
 #include "sweep.h"
 
 static bool compile_point(struct kernel *kernel, const struct sweep *s, const struct point *p, const char *name,
@@ -129,28 +129,17 @@ bool sweep_compile_ahead(struct sweep *s, struct point *const *points, size_t co
     return good;
 }
 
-static const struct comparison *first_miss(const struct findings *f)
-{
-    const struct comparison *const all[] = {&f->y, &f->attn, &f->lse, &f->cache[0], &f->cache[1]};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (all[i]->misses > 0)
-            return all[i];
-    return &f->attn;
-}
-
 /* The reason why a kernel failed, in words */
 static void say_why(char *reason, const struct findings *f, const struct layer *layer, const char *isa)
 {
-    FILE *out = fmemopen(reason, REASON, "w");
-    if (out == NULL)
-        return;
+    char text[COMPARE_TEXT];
+    const struct comparison *const missed = compare_first_miss(f->of);
     if (f->verdict == VERDICT_LACKING)
-        fprintf(out, "%s: %s", isa, call_why_skipped(layer, (size_t)(isa_find(isa) - isa_table)));
+        snprintf(reason, REASON, "%s: %s", isa, call_why_skipped(layer, (size_t)(isa_find(isa) - isa_table)));
     else if (f->why[0] != '\0')
-        fputs(f->why, out);
+        snprintf(reason, REASON, "%s", f->why);
     else if (f->verdict == VERDICT_FAILED)
-        compare_print_miss(first_miss(f), out);
-    fclose(out);
+        snprintf(reason, REASON, "%s", compare_miss_text(missed != NULL ? missed : &f->given, "the reference", text));
 }
 
 /* Compares what the timed call leaves with the reference. */
@@ -170,10 +159,11 @@ static void verify_point(struct examined *e, const struct sweep *s, const struct
         f = subject_verify(&subject, isa, diag);
         process_limit(0);
     }
-    e->bytes = timed_bytes(layer, kernel->call, &subject.inputs);
-    e->error = fmax(compare_shown_error(&f.y), compare_shown_error(&f.attn));
-    e->gate = fmax(f.y.gate_ratio, f.attn.gate_ratio);
-    e->bound = fmax(f.y.ratio, f.attn.ratio);
+    e->bytes = timed_bytes(layer, kernel->call, &subject.main.inputs);
+    const struct comparison *const y = &f.of[OUTPUT_Y], *const attn = &f.of[OUTPUT_ATTN];
+    e->error = fmax(compare_shown_error(y), compare_shown_error(attn));
+    e->gate = fmax(y->gate_ratio, attn->gate_ratio);
+    e->bound = fmax(y->ratio, attn->ratio);
     e->cost = f.cost;
     e->status = f.verdict == VERDICT_GOOD ? STATUS_OK : f.verdict == VERDICT_LACKING ? STATUS_SKIPPED : STATUS_FAILED;
     say_why(e->reason, &f, layer, p->isa);

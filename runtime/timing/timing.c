@@ -54,17 +54,14 @@ bool timed_make(struct timed *timed, const struct layer *layer, const struct ker
     inputs_draw(&timed->inputs, layer, draw, NULL);
     timed->packed = large_pages(call->packed_bytes);
     timed->scratch = large_pages(call->scratch_bytes);
-    timed->y = large_pages(inputs_count(layer, &timed->inputs, TENSOR_Y) * sizeof(float));
-    timed->attn = large_pages(inputs_count(layer, &timed->inputs, TENSOR_ATTN) * sizeof(float));
-    timed->lse = large_pages(inputs_count(layer, &timed->inputs, TENSOR_LSE) * sizeof(float));
-    for (int part = 0; part < inputs_cache_parts(layer); part++) {
-        const size_t bytes = inputs_cache_bytes(layer, &timed->inputs, part);
-        timed->cache[part] = large_pages(bytes);
-        memcpy(timed->cache[part], timed->inputs.tensor[inputs_cache_of(layer, part)], bytes);
+    for (int i = 0; i < inputs_outputs(layer); i++) {
+        const enum layer_tensor tensor = inputs_output(layer, i);
+        const size_t bytes = inputs_bytes(layer, &timed->inputs, tensor);
+        timed->out[i] = large_pages(bytes);
+        if (i >= OUTPUT_CACHE)
+            memcpy(timed->out[i], timed->inputs.tensor[tensor], bytes);
     }
-    struct kernel_outputs outputs = {.y = timed->y, .attn = timed->attn, .lse = timed->lse};
-    memcpy(outputs.cache, timed->cache, sizeof outputs.cache);
-    timed->args = kernel_args_of(layer, &timed->inputs, outputs);
+    timed->args = kernel_args_of(layer, &timed->inputs, timed->out);
     return true;
 }
 
@@ -180,11 +177,8 @@ void timed_free(struct timed *timed)
     inputs_free(&timed->inputs);
     free(timed->packed);
     free(timed->scratch);
-    free(timed->y);
-    free(timed->attn);
-    free(timed->lse);
-    for (int part = 0; part < CACHE_PARTS; part++)
-        free(timed->cache[part]);
+    for (int i = 0; i < OUTPUTS; i++)
+        free(timed->out[i]);
     free(timed->dy);
     free(timed->saved);
     free(timed->back);

@@ -31,8 +31,7 @@ struct timed {
     struct inputs inputs;
     struct kernel_args args;
     void *packed, *scratch;
-    float *y, *attn, *lse;
-    void *cache[CACHE_PARTS]; /* NULL those that the layer lacks */
+    void *out[OUTPUTS]; /* NULL those that the layer cannot have */
     bool backward;   /* backward is timed, on what a call of forward has saved; else forward */
     struct kernel_grads grads;
     float *dy, *saved, *gradient[TENSOR_COUNT];

@@ -31,6 +31,9 @@ static char *printed(void (*print)(FILE *, const char *), const char *text)
     return result;
 }
 
+static void print_plain(FILE *out, const char *text) { print_csv(out, text, false); }
+static void print_formula(FILE *out, const char *text) { print_csv(out, text, true); }
+
 static void expect_printed(void (*print)(FILE *, const char *), const char *text, const char *expected)
 {
     char *result = printed(print, text);
@@ -42,12 +45,12 @@ static void texts_are_escaped(void **state)
 {
     expect_printed(json_print_text, awkward,
                    "\"a \\\"quoted\\\" \\\\ text,\\n\\twith µ, <b>&amp;</b> and \\u0001\"");
-    expect_printed(print_csv_text, "plain text; 1.5", "plain text; 1.5");
-    expect_printed(print_csv_text, "a,b", "\"a,b\"");
-    expect_printed(print_csv_text, "say \"a\"", "\"say \"\"a\"\"\"");
-    expect_printed(print_csv_text, "two\nlines", "\"two\nlines\"");
-    expect_printed(print_csv_formula, "=1", "'=1");
-    expect_printed(print_csv_formula, "=1,=\"2\"", "\"'=1,=\"\"2\"\"\"");
+    expect_printed(print_plain, "plain text; 1.5", "plain text; 1.5");
+    expect_printed(print_plain, "a,b", "\"a,b\"");
+    expect_printed(print_plain, "say \"a\"", "\"say \"\"a\"\"\"");
+    expect_printed(print_plain, "two\nlines", "\"two\nlines\"");
+    expect_printed(print_formula, "=1", "'=1");
+    expect_printed(print_formula, "=1,=\"2\"", "\"'=1,=\"\"2\"\"\"");
     expect_printed(print_html_text, "<a href=\"x\">'&'</a>", "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;&lt;/a&gt;");
 }
 
