@@ -122,10 +122,10 @@ bool sweep_compile_ahead(struct sweep *s, struct point *const *points, size_t co
     }
     if (!cache_keeps(s->options->compile.cache))
         return true;
-    sweep_begin_work(s, "compiling", NULL, job.count);
+    sweep_begin_work(s, &s->progress.compile, NULL, job.count);
     const bool good = process_call(&result, compile_all, &job, tick, diag);
     free(result.output);
-    sweep_end_work(s, &s->progress.compile, COMPILE_S * (double)count);
+    sweep_end_work(s, COMPILE_S * (double)count);
     return good;
 }
 
@@ -202,9 +202,9 @@ static bool call_examine(struct examined *e, struct sweep *s, const struct point
 {
     struct examined answer;
     *e = (struct examined){0};
-    sweep_begin_work(s, "checking", p, 1);
+    sweep_begin_work(s, &s->progress.check, p, 1);
     const bool called = sweep_ask(s, examine, &p, 1, &answer, sizeof answer, "checked", &e->status, e->reason, diag);
-    sweep_end_work(s, &s->progress.check, p->weight);
+    sweep_end_work(s, p->weight);
     if (called && e->status == STATUS_OK)
         *e = answer;
     return called;

@@ -116,11 +116,11 @@ static bool end_group(struct sweep *s, struct group *g, struct diag *diag)
     struct timed_point answers[GROUP_POINTS];
     if (g->count == 0)
         return true;
-    sweep_begin_work(s, "timing", NULL, g->count);
+    sweep_begin_work(s, &s->progress.time, NULL, g->count);
     bool good = call_time(answers, s, g->point, g->count, diag);
     for (size_t i = 0; good && i < g->count; i++)
         good = end_point(s, g, i, &answers[i], diag);
-    sweep_end_work(s, &s->progress.time, (double)g->count * sweep_time_weight(s));
+    sweep_end_work(s, (double)g->count * sweep_time_weight(s));
     good = good && journal_mend(&s->journal, diag); /* lines of points that are lost */
     *g = (struct group){0};
     s->progress.checked = 0;

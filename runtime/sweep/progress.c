@@ -19,15 +19,16 @@ static void show_values(FILE *out, const struct sweep *s, const struct point *p)
 }
 
 /* Of one kind of work; weights are seconds until there is a rate. */
-static double left_of(const struct work *work)
+static double left_of(const struct sweep *s, const struct work *work)
 {
-    return fmax(work->all - work->done, 0) * (work->done > 0 ? 1e-6 * work->us / work->done : 1);
+    const double left = fmax(work->all - work->done, 0) * (work->done > 0 ? 1e-6 * work->us / work->done : 1);
+    return work == s->progress.present ? fmax(left - 1e-6 * (now_us() - s->progress.since), 0) : left;
 }
 
 static void show_left(FILE *out, const struct sweep *s)
 {
-    const double all = left_of(&s->progress.compile) + left_of(&s->progress.check) + left_of(&s->progress.time);
-    const double left = fmax(all - 1e-6 * (now_us() - s->progress.since), 0);
+    const double left =
+        left_of(s, &s->progress.compile) + left_of(s, &s->progress.check) + left_of(s, &s->progress.time);
     if (left < 100)
         fprintf(out, "about %.0f s left", left);
     else if (left < 6000)
@@ -45,6 +46,9 @@ void sweep_begin_progress(struct sweep *s)
 {
     s->progress.terminal = isatty(STDERR_FILENO);
     s->progress.since = s->progress.shown = now_us();
+    s->progress.compile.what = "compiling";
+    s->progress.check.what = "checking";
+    s->progress.time.what = "timing";
     for (size_t i = 0; i < s->count; i++)
         if (!s->point[i].done && s->point[i].reason == NULL && s->point[i].lacks == NULL) {
             s->progress.compile.all += COMPILE_S;
@@ -55,17 +59,18 @@ void sweep_begin_progress(struct sweep *s)
         s->progress.shown -= 1e6 * PLAIN_PROGRESS_S;
 }
 
-void sweep_begin_work(struct sweep *s, const char *what, const struct point *p, size_t count)
+void sweep_begin_work(struct sweep *s, struct work *work, const struct point *p, size_t count)
 {
     s->progress.since = now_us();
-    s->progress.what = what;
+    s->progress.present = work;
     s->progress.now = p;
     s->progress.group = count;
     sweep_show_progress(s);
 }
 
-void sweep_end_work(struct sweep *s, struct work *work, double weight)
+void sweep_end_work(struct sweep *s, double weight)
 {
+    struct work *const work = s->progress.present;
     work->us += now_us() - s->progress.since;
     work->done += weight;
     s->progress.since = now_us();
@@ -83,7 +88,7 @@ void sweep_show_progress(struct sweep *s)
     if (s->progress.checked > 0)
         fprintf(stderr, "%zu more checked, ", s->progress.checked);
     show_left(stderr, s);
-    fprintf(stderr, "; %s", s->progress.what);
+    fprintf(stderr, "; %s", s->progress.present->what);
     if (s->progress.now != NULL)
         show_values(stderr, s, s->progress.now);
     else

@@ -57,10 +57,10 @@ struct sweep {
         bool terminal;
         double shown;                   /* µs */
         struct work {                   /* each kind has a rate of its own */
+            const char *what;
             double all, done, us;       /* weights of all points, of finished ones; what these took */
-        } compile, check, time;
+        } compile, check, time, *present;
         double since;                   /* µs: when the present one began */
-        const char *what;
         const struct point *now;        /* NULL: of a group */
         size_t group, checked;
     } progress;
@@ -122,9 +122,9 @@ double sweep_time_weight(const struct sweep *s); /* of a point */
 void sweep_show_progress(struct sweep *s);
 void sweep_clear_progress(const struct sweep *s);
 /* Progress shows `what` from now on, with the point `p` or, where that is NULL, with `count` points. */
-void sweep_begin_work(struct sweep *s, const char *what, const struct point *p, size_t count);
+void sweep_begin_work(struct sweep *s, struct work *work, const struct point *p, size_t count);
 /* Work of this weight is done, in the unit of the estimate. */
-void sweep_end_work(struct sweep *s, struct work *work, double weight);
+void sweep_end_work(struct sweep *s, double weight);
 /* A point lost through a fault of the machine: no result. False if there were too many. */
 bool sweep_lose(struct sweep *s, const struct point *p, const char *reason);
 
