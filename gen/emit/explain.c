@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The walk through a layer: each step with its equation, shapes, parameters, multiply-adds and bytes; totals;
- * which parameters depend on h; what masks save.
+ * which parameters depend on h; what masks save and what width costs.
  *
  * Figures are the plain layer's (layer_multiply_adds), for one sequence of full length, in f32; bytes of weights are
  * those of the types that they are packed in. Large ones are doubles: a legal layer can have more pairs than an int64_t
@@ -773,6 +773,99 @@ static struct text product(const struct layer *l, enum layer_tensor tensor)
     }
 }
 
+/* Whether layer_parameters() does not overflow: read.c has checked only the layer as written. */
+static bool is_countable(const struct layer *l)
+{
+    double total = 0;
+    for (enum layer_tensor tensor = TENSOR_W_Q; tensor <= TENSOR_B_O; tensor++) {
+        int64_t shape[4];
+        double size = 1;
+        const int count = layer_weight_shape(l, tensor, shape);
+        for (int i = 0; i < count; i++)
+            size *= (double)shape[i];
+        total += count > 0 ? size : 0;
+    }
+    return total < 0x1p61;
+}
+
+/* The same layer with another number of heads; false where that is illegal or not countable. */
+static bool with_heads(const struct layer *l, int64_t h, struct layer *other)
+{
+    const bool of_k = d_k_of(l).power != 0, of_v = d_v_of(l).power != 0;
+    *other = *l;
+    other->h = h;
+    other->h_kv = l->h_kv < l->h ? l->h_kv : h;
+    if (h < 1 || h > INT32_MAX || h % other->h_kv != 0 || (l->split && l->d_source % h != 0) ||
+        ((l->split || l->w_o == W_O_CONV || of_k || of_v) && l->d_model % h != 0))
+        return false;
+    if (of_k)
+        other->d_k = l->d_model / h;
+    if (of_v)
+        other->d_v = (l->identity ? l->d_source : l->d_model) / h;
+    other->d_in_q = l->split ? l->d_model / h : l->d_model;
+    other->d_in_kv = l->split ? l->d_source / h : l->d_source;
+    other->d_out = l->w_o == W_O_NONE ? h * other->d_v : l->d_model;
+    return is_countable(other);
+}
+
+static void other_line(const struct walk *w, const struct layer *other, const char *label)
+{
+    const double pairs = (double)visible_pairs(other, other->seq_len, other->source_len);
+    fprintf(w->out, "  %-17s %10" PRId64 " %10" PRId64 " %16s %9s %16s %12s\n", label, other->d_k, other->d_v,
+            counted((double)layer_parameters(other).total).text, in_bytes(layer_parameter_bytes(other)).text,
+            counted(layer_multiply_adds(other, other->seq_len, other->source_len).total).text,
+            rounded(pairs * (double)other->h).text);
+}
+
+static void other_heading(const struct walk *w, const char *label)
+{
+    fprintf(w->out, "\n  %-17s %10s %10s %16s %9s %16s %12s\n", label, "d_k", "d_v", "parameters", "weights",
+            "multiply-adds", "exponentials");
+}
+
+/* Legal numbers of heads near h, and h itself. */
+static void explain_other_heads(const struct walk *w)
+{
+    const int64_t h = w->l->h, tries[] = {1, h / 4, h / 3, h / 2, h, 2 * h, 3 * h, 4 * h};
+    int64_t last = 0;
+    fprintf(w->out, "\nThe same layer with other numbers of heads\n");
+    other_heading(w, "h");
+    for (size_t i = 0; i < COUNT_OF(tries); i++) {
+        struct layer other;
+        if (tries[i] <= last || !with_heads(w->l, tries[i], &other))
+            continue;
+        last = tries[i];
+        other_line(w, &other, write_text(D64 "%s", last, last == h ? " (this)" : "").text);
+    }
+}
+
+static void explain_width(const struct walk *w)
+{
+    const struct layer *const l = w->l;
+    struct layer narrow = *l;
+    if (l->width == WIDTH_NARROW || l->d_model % l->h != 0)
+        return;
+    narrow.d_k = l->d_model / l->h;
+    narrow.d_v = l->identity ? l->d_v : l->d_model / l->h;
+    narrow.d_out = l->w_o == W_O_NONE ? l->h * narrow.d_v : l->d_model;
+    narrow.width = WIDTH_NARROW;
+    if (!is_countable(&narrow))
+        return;
+
+    const double parameters = (double)layer_parameters(l).total / (double)layer_parameters(&narrow).total;
+    const double work = layer_multiply_adds(l, l->seq_len, l->source_len).total /
+                        layer_multiply_adds(&narrow, l->seq_len, l->source_len).total;
+    fprintf(w->out, "\nWhat the width costs: " D64 " heads that are d_k = " D64 ", d_v = " D64 " wide, against narrow "
+            "ones\n", l->h, l->d_k, l->d_v);
+    other_heading(w, "width");
+    other_line(w, l, l->width == WIDTH_WIDE ? "wide (this)" : "given (this)");
+    other_line(w, &narrow, "narrow");
+    fprintf(w->out, "  %-17s %10.4g %10.4g %16.4g %9s %16.4g %12.4g\n", "times", (double)l->d_k / (double)narrow.d_k,
+            (double)l->d_v / (double)narrow.d_v, parameters, "", work, 1.0);
+    fprintf(w->out, "\n  Keys and values of one position take %.4g times the bytes, as would a cache of them.\n",
+            (double)(l->d_k + l->d_v) / (double)(narrow.d_k + narrow.d_v));
+}
+
 /* The sums of the parameters of each trend, in words. */
 static void explain_trend(const struct walk *w, double grow, double shrink, double same)
 {
@@ -814,6 +907,8 @@ static void explain_heads(const struct walk *w)
     remark(w, "the same for every h: %s   grow with h: %s   shrink as 1/h: %s", counted(sums[1]).text,
            counted(sums[2]).text, counted(sums[0]).text);
     explain_trend(w, sums[2], sums[0], sums[1]);
+    explain_other_heads(w);
+    explain_width(w);
 }
 
 /* ---- the whole walk -------------------------------------------------------------------------------------- */

@@ -944,6 +944,7 @@ static void test_explain_totals(void **state)
     free(twelve);
 
     char *wide = explained("d_model = 728\nh = 8\nseq_len = 1024\nwidth = wide\n");
+    assert_non_null(strstr(wide, "What the width costs"));
     assert_non_null(strstr(wide, "16959488"));
     assert_non_null(strstr(wide, "2119936"));
     assert_non_null(strstr(wide, "grows with h"));
