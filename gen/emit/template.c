@@ -150,7 +150,7 @@ int template_text(lua_State *lua)
 {
     static const lua_CFunction all[] = {add, cut, emitters};
     struct made *const made = lua_newuserdatauv(lua, sizeof *made, 0);
-    *made = (struct made){NULL, 0, 0};
+    *made = (struct made){.at = (char *)made}; /* none yet, at an address that is not NULL */
     for (int i = 0; i < 3; i++) {
         lua_pushvalue(lua, 2);
         lua_pushvalue(lua, 1);

@@ -255,7 +255,7 @@ add_refused() {
         for flag in -ffast-math -Ofast -ffinite-math-only; do job refused tiny "$cc" "$flag"; done
         for name in tiny llama_decode t5_ffn; do
             for constant in $(awk '/^enum [{]/, /[}];$/' "$work/$name.c" | sed 's,/[*].*[*]/,,' |
-                              grep -oE '[A-Z][A-Z_]*' | grep -vE '^(PHASE|BACK)_' | sort -u); do
+                              grep -owE '[A-Z][A-Z_]*' | grep -vE '^(PHASE|BACK)_' | sort -u); do
                 job refused "$name" "$cc" "-D$constant=8"
             done
         done
