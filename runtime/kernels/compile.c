@@ -130,8 +130,11 @@ static bool generate(const char *command, const char *folder, const char *spec, 
     char *dashed = spec[0] == '-' ? path_join(".", spec) : NULL; /* not an option */
     char isas[200];
     bool good = add_attngen(&words, options, diag);
-    words_add(&words, command != NULL ? command : "--shim");
+    if (command != NULL)
+        words_add(&words, command);
     add_option(&words, "-o", folder);
+    if (command == NULL)
+        words_add(&words, "--shim");
     add_option(&words, "--isa", options->isa != NULL && command == NULL ? isas_of(spec, options, isas) : options->isa);
     add_option(&words, "--templates", options->templates);
     add_option(&words, "--plan", options->plan);

@@ -104,7 +104,7 @@ done
 for name in minicpm3 deepseek_v2 deepseek_v3; do # latent attention
     job $name $name decoder_program scalar --seq-len,9,--cache-len,12 -DFIRST=_layer_isa -DPAST=12
 done
-job minicpm3_bf16 minicpm3 decoder_program scalar --weight-type,bf16,--seq-len,9,--cache-len,12 -DFIRST=_layer_isa -DPAST=12
+job minicpm3_bf16 minicpm3 decoder_program scalar --weight-type,bf16,--seq-len,9,--cache-len,12 -DFIRST=_layer_isa -DPAST=12 -DANSWERED=0.02f
 job minicpm3_pages minicpm3 decoder_program avx2 --cache,paged,--cache-type,i8 -DPAGED -DANSWERED=0.08f -DFIRST=_layer_isa \
     -DPAST=40
 for name in qwen3_5_text qwen3_next olmo_hybrid kimi_linear; do
