@@ -60,8 +60,10 @@ def main():
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     notebook = run(given.file)
-    for i, picture in enumerate(pictures_of(notebook)):
-        (given.pictures or Path(".")).joinpath(f"{i}.svg").write_text(picture) if given.pictures else None
+    if given.pictures:
+        given.pictures.mkdir(parents=True, exist_ok=True)
+        for i, picture in enumerate(pictures_of(notebook)):
+            (given.pictures / f"{i}.svg").write_text(picture, encoding="utf-8")
     if given.write:
         given.file.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
