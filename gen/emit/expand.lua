@@ -89,7 +89,7 @@ local function compile(name)
     return chunks[name]
 end
 
--- The keys of a table in order, numbers first; of a view those of the table behind it
+-- The keys of a table in order, numbers first; of a view the keys of its table
 local function sorted_keys(t)
     local meta, keys = getmetatable(t), {}
     if meta and meta.keys then return meta.keys() end
