@@ -267,7 +267,7 @@ static void put_key(const struct drawing *d, size_t j, struct factors factors)
     put(d, source ? TENSOR_SOURCE : TENSOR_X, j, d->columns.key, factors);
 }
 
-/* Values lie in blocks of so many numbers: of each head, or in each head's columns of the source. */
+/* Numbers in a block of values: those of a head, or of a head's columns of the source */
 static size_t value_width(const struct drawing *d)
 {
     return d->layer->projected ? (size_t)d->layer->d_v : (size_t)d->layer->d_in_kv - d->columns.value;
