@@ -492,7 +492,7 @@ static bool rows_of_kinds(struct trial *t, enum kinds rows_of)
             const float number = number_at_the_ends(kind, drawn, column, row);
             inputs_put(t->layer, &in, TENSOR_X, at, (double)number);
         }
-    const bool good = trial_near(t, &in, OUTPUT_Y, OUTPUT_ATTN, what);
+    const bool good = trial_near(t, &in, OUTPUT_Y, OUTPUT_CACHE, what);
     inputs_free(&in);
     return good;
 }
@@ -656,7 +656,7 @@ bool packs_columns_of_all_kinds(struct trial *t)
                 violated(t, "%s: pack refuses them", what);
     t->packed = packed.data;
     t->in = &in;
-    good = good && (!layer_is_linear(layer) || columns_are_right(t)) && trial_near(t, &in, OUTPUT_Y, OUTPUT_ATTN, what);
+    good = good && (!layer_is_linear(layer) || columns_are_right(t)) && trial_near(t, &in, OUTPUT_Y, OUTPUT_CACHE, what);
     t->packed = own.packed;
     t->in = own.in;
     guarded_free(&packed);

@@ -88,10 +88,12 @@ static bool takes_part(const struct row *row, size_t j)
     return j < row->keys ? row->visible[j] : row->sink;
 }
 
-/* A score that attn shows, in natural units: e so far, and ln(2) times it, rounded twice. */
+/* A score that attn shows, in natural units: e so far, ln(2) times it, rounded twice, and underflows of d_k products,
+ * of the scale and of ln(2). */
 static void shown_errors(const struct propagation *p, const struct term_error *e, size_t at)
 {
-    p->bounds->attn_worst[at] = LN_2 * (e->worst + e->bent + 3 * U * fabs(e->value)) + p->omega;
+    p->bounds->attn_worst[at] = LN_2 * (e->worst + e->bent + 3 * U * fabs(e->value)) +
+                                (double)(p->layer->d_k + 2) * p->omega;
     p->bounds->attn_open[at] = e->open;
 }
 
