@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -334,6 +335,7 @@ static _Noreturn void answer_and_leave(int output, pid_t parent, void (*work)(vo
     FILE *answer = fdopen(output, "wb");
     const bool attended = process_end_with(parent);
     signal(SIGALRM, SIG_DFL);
+    signal(SIGPROF, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (answer == NULL || !attended)
@@ -367,17 +369,22 @@ bool process_call(struct process_result *result, void (*work)(void *context, FIL
     return follow(result, "attnrun", ends[0], child, true, tick, context, diag);
 }
 
+#define CLOCK_PER_CPU 8 /* a busy machine gives a process that share of its time */
+
 void process_limit(double seconds)
 {
-    const double whole = seconds < 1e9 ? seconds : 1e9;
-    const struct itimerval timer = {.it_value = {.tv_sec = (time_t)whole + (whole > (double)(time_t)whole)}};
+    const double whole = ceil(fmin(seconds, 1e9));
+    struct itimerval timer = {.it_value = {.tv_sec = (time_t)whole}};
+    setitimer(ITIMER_PROF, &timer, NULL);
+    timer.it_value.tv_sec *= CLOCK_PER_CPU;
     setitimer(ITIMER_REAL, &timer, NULL);
 }
 
 bool process_stopped(const struct process_result *result)
 {
-    /* a kernel that is wrong ends by one of these, the last if it does not end by itself; others are sent */
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS, SIGALRM};
+    /* a kernel that is wrong ends by one of these, the last two if it does not end by itself; others are sent */
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS, SIGALRM,
+                                 SIGPROF};
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         if (result->signal == faults[i])
             return false;
@@ -388,7 +395,7 @@ const char *process_unanswered(const struct process_result *result, size_t wante
 {
     if (result->signal == 0 && result->exit_code == 0 && result->size == wanted)
         return NULL;
-    if (result->signal == SIGALRM)
+    if (result->signal == SIGALRM || result->signal == SIGPROF)
         snprintf(text, 80, "the kernel did not end within its time limit (ATTNRUN_LIMIT)");
     else if (result->signal != 0)
         snprintf(text, 80, "the kernel was killed by signal %d (%.40s)", result->signal, strsignal(result->signal));
