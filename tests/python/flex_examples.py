@@ -242,12 +242,60 @@ def sine_of_score(xp, T):
     return lambda score, b, h, q, kv: score.sin(), None
 
 
+def global_or_causal(xp, T):
+    first = T([True] * 3 + [False] * 13)
+    return None, lambda b, h, q, kv: first[kv] | (q >= kv)
+
+
+def logarithm_where_finite(xp, T):
+    """log(0), which is not chosen, beside an index by a logarithm."""
+    def score(s, b, h, q, kv):
+        apart = xp.where(q >= kv, q - kv, kv - q)
+        return s - xp.where(apart > 0, xp.log(whole(apart) * 1.0), 0.0)
+    return score, None
+
+
+def names_of_tensors(xp, T):
+    w, x, lengths = T([0.25 * i for i in range(N)]), T([0.5, 1.5, -1.0, 2.0]), T([1.0 - 0.125 * i for i in range(N)])
+    return lambda s, b, h, q, kv: s + w[q] * x[h] + lengths[kv], None
+
+
+def two_roundings(xp, T):
+    """Quotients and numbers without their fractions: two functions, two tables."""
+    def score(s, b, h, q, kv):
+        return s + whole(q * 0.3) + 0.5 * whole(abs(q - kv) / 3)
+    return score, None
+
+
+def sequence_as_number(xp, T):
+    return lambda s, b, h, q, kv: s + b, None
+
+
+def sequence_compared(xp, T):
+    return None, lambda b, h, q, kv: (b == 0) | (q >= kv)
+
+
+def table_too_small(xp, T):
+    bias = T([0.5] * 5)
+    return lambda s, b, h, q, kv: s + bias[q], None
+
+
+def number_as_mask(xp, T):
+    return None, lambda b, h, q, kv: q - kv
+
+
+def infinite_table(xp, T):
+    return lambda s, b, h, q, kv: s + xp.log(whole(q) * 1.0), None
+
+
 TRACED = [causal, sliding_window, bidirectional_window, dilated_window, prefix_lm_constant, prefix_lm,
           padding, documents, documents_of_all, documents_with_prefix, alibi, alibi_of_slopes, softcap,
           relative_position, relative_bias, t5_bias, log_distance, natten_2d, tiled_natten, morton_natten,
           global_and_local, strided_sparse, block_diagonal, window_by_head, composed, score_mask,
           bias_of_pairs, bias_of_sequences, allowed_pairs, stick_breaking_like, checkerboard,
-          inference_offset, log_of_score]
+          inference_offset, log_of_score, global_or_causal, logarithm_where_finite, names_of_tensors, two_roundings]
 REFUSED = [(random_dropout, "bernoulli"), (branching, "write &, |"), (chained, "chained comparisons"),
            (scale_of_sequences, "the number of the sequence, b"), (erf_of_score, r"no \.erf"),
-           (sine_of_score, "sin of the score")]
+           (sine_of_score, "sin of the score"), (sequence_as_number, "the number of the sequence, b"),
+           (sequence_compared, "the number of the sequence, b"), (table_too_small, r"bias of shape \[5\] .* by 5"),
+           (number_as_mask, "a mask is a condition"), (infinite_table, "has the value -inf")]

@@ -118,5 +118,13 @@ class Texts(unittest.TestCase):
                               (flex_examples.documents_of_all, "segments")):
             self.assertEqual(self.trace(*example(flex, tensor)), {"mask": mask})
 
+    def test_keys_given_besides(self):
+        def layer(**keys):
+            return attngen.from_flex(None, lambda b, h, q, kv: q - kv < 3, h=H, seq_len=N, d_k=D, **keys)
+        self.assertIn("visible = (p >= j) and (p - j < 3)", layer(visible="p >= j").text)
+        self.assertEqual(layer().with_keys(d_k=8).flex.keys, {"visible": "p - j < 3"})
+        with self.assertRaisesRegex(attngen.SpecError, "score is given, and follows from the function too"):
+            attngen.from_flex(lambda s, b, h, q, kv: s + 1, h=H, seq_len=N, d_k=D, score="s")
+
     def test_identity_has_no_key(self):
         self.assertEqual(self.trace(lambda s, b, h, q, kv: s, lambda b, h, q, kv: b.new_ones((), dtype=bool)), {})

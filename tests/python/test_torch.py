@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Layers on torch's tensors, and FlexAttention's functions beside torch's own flex_attention, in float64."""
+import functools
 import os
+import types
 import unittest
 from unittest import mock
 
@@ -49,22 +51,40 @@ class Torch(unittest.TestCase):
         block_mask = mask_mod and flex_attention.create_block_mask(mask_mod, B, H, N, N, device="cpu", BLOCK_SIZE=N)
         expected = flex_attention.flex_attention(q.double(), k.double(), v.double(), score_mod, block_mask)
         layer = attngen.from_flex(score_mod, mask_mod, h=H, seq_len=N, d_k=D, name=example.__name__)
-        call = {name: one.to({"mask_bool": torch.bool, "mask_add": torch.float}.get(name, torch.int32)).contiguous()
-                for name, one in layer.flex.tensors.items()}
-        for name in ("segment_q", "segment_k"):
-            if name in call and call[name].dim() == 1:
-                call[name] = call[name].expand(B, N).contiguous()
-        y = layer.compile(isa="scalar").pack(layer.flex.weights)(q=q, k=k, v=v, **call)
+        y = layer.compile(isa="scalar").pack(layer.flex.weights)(q=q, k=k, v=v, **layer.flex.tensors)
         self.assertIsInstance(y, torch.Tensor)
         self.near(y, expected, 5e-6, layer.text)
 
     def test_refused(self):
         for example, reason in flex_examples.REFUSED:
-            reason = {"bernoulli": "rand|bernoulli"}.get(reason, reason)
-            if example is flex_examples.random_dropout:
-                continue  # torch.rand is a tensor of this process: the trace would keep one number of it
+            reason = {"bernoulli": "a random number is drawn"}.get(reason, reason)
             with self.subTest(example.__name__), self.assertRaisesRegex(attngen.SpecError, reason):
                 attngen.from_flex(*example(torch, torch.tensor), h=H, seq_len=N, d_k=D)
+
+    def test_captured_in_other_ways(self):
+        """Attributes, arguments of a partial, objects that are called, and what is computed of tensors alone."""
+        slopes, pairs = torch.rand(H), torch.rand(N, N) > 0.3
+        own = types.SimpleNamespace(slopes=slopes, pairs=pairs)
+
+        class Scores:
+            def __call__(self, s, b, h, q, kv):
+                return s + slopes[h] * kv
+
+            def scaled(self, s, b, h, q, kv):
+                return s ** 2.0 + own.slopes[h]
+        scores = [functools.partial(lambda slope, s, b, h, q, kv: s + slope[h], slopes), Scores(), Scores().scaled,
+                  lambda s, b, h, q, kv: s + (slopes * 2)[h] + torch.exp(slopes)[h] - (1 - slopes)[h],
+                  lambda s, b, h, q, kv: s + torch.div(q - kv, 4, rounding_mode="trunc") + (q * 0.3).int(),
+                  lambda s, b, h, q, kv: s + torch.where(q > 0, torch.pow(q.float(), -0.5), 0.0)]
+        for number, score in enumerate(scores):
+            def example(xp, T, score=score):
+                return score, lambda b, h, q, kv: own.pairs[q, kv] | (q == kv)
+            example.__name__ = f"captured_{number}"
+            with self.subTest(number):
+                self.compare(example)
+        rows = torch.rand(N, N)
+        with self.assertRaisesRegex(attngen.SpecError, "rows is used with an index missing"):
+            attngen.from_flex(lambda s, b, h, q, kv: s + torch.exp(rows[q])[kv], h=H, seq_len=N, d_k=D)
 
     def test_tensors_where_they_lie(self):
         layer = attngen.Layer(name="mine", d_model=D, h=2, seq_len=N, mask="padding")

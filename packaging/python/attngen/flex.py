@@ -11,9 +11,11 @@ same names do too. Left out on purpose: control flow that depends on a symbol, w
 """
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import operator
+import random
 import re
 import sys
 import types
@@ -26,12 +28,17 @@ from .programs import SpecError
 
 MOST = 1 << 20  # numbers of a table made here
 AXES = 4  # and its axes, as docs/expressions.md has them
+WORDS = {"i": "h", "p": "q_idx", "j": "kv_idx"}  # FlexAttention's names
 TAKEN = {"s", "i", "p", "j", "min", "max", "abs", "exp", "tanh", "sqrt", "log", "floor", "sigmoid", "where", "and",
          "or", "not", "true", "false"}
 
 
 class FlexError(SpecError):
     """A function that cannot be an expression; the message begins with the line that did it."""
+
+
+class NotFinite(FlexError):
+    """A table that would have an infinite number or NaN."""
 
 
 def refuse(text: str) -> "FlexError":
@@ -45,13 +52,70 @@ def refuse(text: str) -> "FlexError":
 
 # ---- symbols ----
 
+
+def quiet(function: Callable) -> Callable:
+    """The function with infinity and NaN, as torch has them, where Python's raises."""
+    def of(*args: Any) -> Any:
+        try:
+            value = function(*args)
+        except OverflowError:
+            return math.inf
+        except ZeroDivisionError:
+            return math.copysign(math.inf, args[0])
+        except ValueError:
+            return math.nan
+        return math.nan if isinstance(value, complex) else value
+    return of
+
+
+def logarithm(function: Callable, pole: float = 0) -> Callable:
+    return lambda x: function(x) if x > pole else -math.inf if x == pole else math.nan
+
+
+def rounded(function: Callable) -> Callable:
+    return lambda x: float(function(x)) if math.isfinite(x) else x
+
+
+def quotient(a: Any, b: Any) -> Any:
+    return a / b if b else math.nan if a == 0 or a != a else math.copysign(math.inf, a) * math.copysign(1, b)
+
+
+def floored(a: Any, b: Any) -> Any:
+    if b == 0 and isinstance(b, int):
+        raise FlexError("error: an integer is divided by zero")
+    return a // b if b and math.isfinite(a) else rounded(math.floor)(quotient(a, b))
+
+
+def remainder(a: Any, b: Any) -> Any:
+    if b == 0 and isinstance(b, int):
+        raise FlexError("error: the remainder of an integer by zero")
+    return a % b if b and math.isfinite(a) else math.nan
+
+
+def to_integer(x: Any) -> int:
+    """Without a fraction; what no 64 bits hold as torch has it on x86."""
+    return math.trunc(x) if math.isfinite(x) and abs(x) < 2.0 ** 63 else -2 ** 63
+
+
+def truncated(a: Any, b: Any) -> int:
+    if b == 0:
+        raise FlexError("error: an integer is divided by zero")
+    return math.trunc(a / b)
+
+
+def power_of_two(x: int) -> Any:
+    return 2 ** x
+
+
 COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
                "!=": operator.ne}
-BINARY = {**COMPARISONS, "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv,
-          "%": lambda a, b: a % b if b else a, "and": lambda a, b: a and b, "or": lambda a, b: a or b,
-          "/": lambda a, b: a / b if b else math.copysign(math.inf, a) if a else math.nan}
-UNARY = {"neg": operator.neg, "not": operator.not_, "abs": abs, "exp": math.exp, "tanh": math.tanh, "sqrt": math.sqrt,
-         "log": lambda x: math.log(x) if x > 0 else -math.inf if x == 0 else math.nan, "floor": math.floor}
+BINARY = {**COMPARISONS, "+": operator.add, "-": operator.sub, "*": operator.mul, "//": floored,
+          "/": quotient, "%": remainder, "and": lambda a, b: a and b, "or": lambda a, b: a or b}
+LOG, LOG2, LOG1P = logarithm(math.log), logarithm(math.log2), logarithm(math.log1p, -1)
+FLOOR, CEIL, ROUND, TRUNC = map(rounded, (math.floor, math.ceil, round, math.trunc))
+POWER, SINE, COSINE = map(quiet, (pow, math.sin, math.cos))
+UNARY = {"neg": operator.neg, "not": operator.not_, "abs": abs, "exp": quiet(math.exp), "tanh": math.tanh,
+         "sqrt": quiet(math.sqrt), "log": LOG, "floor": FLOOR}
 RANK = {"or": 1, "and": 2, "not": 3, **dict.fromkeys(COMPARISONS, 4), "+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6,
         "neg": 7}
 
@@ -106,11 +170,15 @@ class Symbol:
 
     @classmethod
     def __torch_function__(cls, func, kinds, args=(), kwargs=None):
+        if func.__name__ == "__getitem__":  # of a tensor that is no variable: an attribute, an element of something
+            return Table("captured", args[0])[args[1]]
         return named(func.__name__)(*map(plain, args), **(kwargs or {}))
 
 
 def plain(value: Any) -> Any:
-    """A number in place of a tensor or an array without axes; anything else as it is."""
+    """A number in place of a tensor or an array without axes, or of a constant; anything else as it is."""
+    if isinstance(value, Symbol) and value.op == "const":
+        return value.args[0]
     return value.item() if getattr(value, "shape", None) == () and not isinstance(value, Symbol) else value
 
 
@@ -156,8 +224,8 @@ def binary(op: str, a: Any, b: Any) -> Any:
     a, b = symbol(a), symbol(b)
     kinds = {a.kind, b.kind}
     if op in ("//", "%") and "float" in kinds:
-        rounded = call("floor", math.floor, binary("/", a, b), kind="float")
-        return rounded if op == "//" else a - b * rounded
+        low = call("floor", FLOOR, binary("/", a, b))
+        return low if op == "//" else a - b * low
     kind = "bool" if op in ("and", "or", *COMPARISONS) else "float" if op == "/" or "float" in kinds else "int"
     return Symbol(op, (a, b), kind)
 
@@ -175,16 +243,12 @@ def call(name: str, function: Callable, *args: Any, kind: str = "float") -> Any:
     args = tuple(map(plain, args))
     if not symbolic(*args):
         return function(*args)
-    node = Symbol("call", (name, *(symbol(number(arg)) for arg in args)), kind)
-    FUNCTIONS[name] = function
+    node = Symbol("call", (name, function, *(symbol(number(arg)) for arg in args)), kind)
     if any(leaf.op == "s" for leaf in leaves(node)):
         if name in ("log", "floor"):
-            return Symbol(name, node.args[1:], "float")
+            return Symbol(name, node.args[2:], "float")
         raise refuse(f"{name} of the score has no expression; docs/expressions.md lists what there is")
     return node
-
-
-FUNCTIONS: "dict[str, Callable]" = {}
 
 
 def bitwise(op: str, function: Callable, a: Any, b: Any) -> Any:
@@ -257,7 +321,7 @@ def exp2(a: Any) -> Any:
 
 
 def log(a: Any) -> Any:
-    return call("log", UNARY["log"], a)
+    return call("log", LOG, a)
 
 
 def sigmoid(a: Any) -> Any:
@@ -267,13 +331,15 @@ def sigmoid(a: Any) -> Any:
 def power(a: Any, b: Any) -> Any:
     a, b = plain(a), plain(b)
     if symbolic(a, b):
+        if isinstance(b, float) and b.is_integer():
+            return power(a if kind_of(a) == "float" else binary("*", a, 1.0), int(b))
         if isinstance(b, int) and 0 < b <= 8:
             return a if b == 1 else binary("*", power(a, b - 1), a)
         if b == 0.5:
             return unary("sqrt", a)
         if not symbolic(a) and a > 0:
             return unary("exp", binary("*", b, math.log(a)))
-    return call("pow", pow, a, b)
+    return call("pow", POWER, a, b)
 
 
 def sign(a: Any) -> Any:
@@ -290,13 +356,14 @@ def convert(a: Any, kind: Any = None, *_: Any, **__: Any) -> Any:
     if "float" in name or "half" in name or "double" in name:
         return number(a) if a.kind == "float" else binary("*", number(a), 1.0)
     if "int" in name or "long" in name:
-        return call("trunc", math.trunc, a, kind="int") if a.kind == "float" else number(a)
+        return call("to_integer", to_integer, a, kind="int") if a.kind == "float" else number(a)
     return a
 
 
 def divide(a: Any, b: Any, rounding_mode: Optional[str] = None) -> Any:
     if rounding_mode == "trunc":
-        return call("trunc", lambda x, y: math.trunc(x / y), a, b, kind="int")
+        return call("trunc", truncated, a, b, kind="int") if kind_of(a) == kind_of(b) == "int" else \
+            call("trunc", TRUNC, binary("/", a, b))
     return binary("//" if rounding_mode == "floor" else "/", a, b)
 
 
@@ -332,24 +399,27 @@ METHODS: "dict[str, Callable]" = {
     "bitwise_or": lambda a, b: bitwise("|", operator.or_, a, b),
     "bitwise_not": lambda a: unary("not", a) if kind_of(a) == "bool" else binary("-", -1, a),
     "invert": lambda a: unary("not", a) if kind_of(a) == "bool" else binary("-", -1, a),
-    "sin": lambda a: call("sin", math.sin, a), "cos": lambda a: call("cos", math.cos, a),
-    "log1p": lambda a: call("log1p", math.log1p, a), "log2": lambda a: call("log2", math.log2, a),
-    "floor": whole("floor", math.floor), "ceil": whole("ceil", math.ceil), "round": whole("round", round),
-    "trunc": whole("trunc", math.trunc), "to": convert, "type": convert, "astype": convert, "type_as": same,
+    "sin": lambda a: call("sin", SINE, a), "cos": lambda a: call("cos", COSINE, a),
+    "log1p": lambda a: call("log1p", LOG1P, a), "log2": lambda a: call("log2", LOG2, a),
+    "floor": whole("floor", FLOOR), "ceil": whole("ceil", CEIL), "round": whole("round", ROUND),
+    "trunc": whole("trunc", TRUNC), "to": convert, "type": convert, "astype": convert, "type_as": same,
     "float": lambda a: convert(a, "float"), "double": lambda a: convert(a, "float"),
     "half": lambda a: convert(a, "float"),
     "int": lambda a: convert(a, "int"), "long": lambda a: convert(a, "int"), "bool": lambda a: convert(a, "bool"),
     "clone": same, "contiguous": same, "detach": same, "squeeze": same, "item": same,
-    "new_ones": lambda a, *_, **more: convert_number(1, more),
-    "new_zeros": lambda a, *_, **more: convert_number(0, more),
-    "ones_like": lambda a, **more: convert_number(1, more), "zeros_like": lambda a, **more: convert_number(0, more),
-    "full_like": lambda a, value, **_: value,
+    "new_ones": lambda a, *_, **more: convert_number(1, {"dtype": a.dtype, **more}),
+    "new_zeros": lambda a, *_, **more: convert_number(0, {"dtype": a.dtype, **more}),
+    "ones_like": lambda a, **more: convert_number(1, {"dtype": a.dtype, **more}),
+    "zeros_like": lambda a, **more: convert_number(0, {"dtype": a.dtype, **more}),
+    "full_like": lambda a, value, **more: convert_number(value, {"dtype": a.dtype, **more}),
+    "new_full": lambda a, _, value, **more: convert_number(value, {"dtype": a.dtype, **more}),
 }
 
 
-def convert_number(value: int, more: "dict[str, Any]") -> Any:
+def convert_number(value: Any, more: "dict[str, Any]") -> Any:
+    """A constant of that type, for functions that take tensors alone."""
     name = str(more.get("dtype"))
-    return bool(value) if "bool" in name else value if "int" in name else float(value)
+    return symbol(bool(value) if "bool" in name else int(value) if "int" in name else float(value))
 
 
 def named(name: str) -> Callable:
@@ -364,7 +434,7 @@ def named(name: str) -> Callable:
 
 
 def power_of_2(a: Any) -> Any:
-    return call("2**", lambda x: 2 ** x, a, kind="int")
+    return call("2**", power_of_two, a, kind="int")
 
 
 def add_operators() -> None:
@@ -420,13 +490,59 @@ class Table:
             return element(self.tensor, indexes)
         return Symbol("element", (self, *map(symbol, indexes)), kind_of(element(self.tensor, [0] * len(indexes))))
 
-    def __getattr__(self, name: str) -> Any:
-        if self.indexes:
+    @property
+    def own(self) -> Any:
+        """The tensor, or its part at indexes that are numbers."""
+        if any(isinstance(one, Symbol) for one in self.indexes):
             raise refuse(f"{self.name} is used with an index missing")
-        return getattr(self.tensor, name)
+        return functools.reduce(operator.getitem, self.indexes, self.tensor)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.own, name)
+        return self.again(value) if callable(value) else value
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    def again(self, function: Callable) -> Callable:
+        """The function with tables as their tensors; its result is a table if it is a tensor."""
+        def of(*args: Any, **more: Any) -> Any:
+            if any(isinstance(arg, Symbol) for arg in args):
+                raise refuse(f"{self.name} is used with an index missing")
+            value = function(*map(own_of, args), **{key: own_of(arg) for key, arg in more.items()})
+            return Table(self.name, value) if is_tensor(value) else value
+        return of
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **more):
+        return self.again(getattr(ufunc, method))(*inputs, **more)
+
+    def __array_function__(self, func, kinds, args, more):
+        return self.again(func)(*args, **more)
+
+    @classmethod
+    def __torch_function__(cls, func, kinds, args=(), kwargs=None):
+        first = next((arg for arg in (*args, *(kwargs or {}).values()) if isinstance(arg, Table)), None)
+        if first is None:
+            raise refuse(f"{func.__name__} of lists of tensors has no expression; compute it outside of the function")
+        return first.again(func)(*args, **(kwargs or {}))
+
+
+def own_of(value: Any) -> Any:
+    return value.own if isinstance(value, Table) else value
+
+
+def add_table_operators() -> None:
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lt", "le",
+                 "gt", "ge", "eq", "ne"):
+        function, word = getattr(operator, name), name.strip("_")
+        setattr(Table, f"__{word}__", lambda a, b, function=function: a.again(function)(a, b))
+        setattr(Table, f"__r{word}__", lambda a, b, function=function: a.again(function)(b, a))
+    for name in ("neg", "pos", "abs", "invert"):
+        setattr(Table, f"__{name}__", lambda a, function=getattr(operator, name): a.again(function)(a))
+    Table.__hash__ = object.__hash__
+
+
+add_table_operators()
 
 
 def extents(tensor: Any) -> tuple:
@@ -457,8 +573,16 @@ def with_tables(function: Callable, seen: "dict[int, Any]") -> Callable:
     """The function with captured tensors as tables, also in the functions that it calls."""
     if id(function) in seen:
         return seen[id(function)]
+    if isinstance(function, types.MethodType):
+        return types.MethodType(with_tables(function.__func__, seen), function.__self__)
+    if isinstance(function, functools.partial):
+        given = [Table("captured", arg) if is_tensor(arg) else arg for arg in function.args]
+        named_ones = {key: Table(key, arg) if is_tensor(arg) else arg for key, arg in function.keywords.items()}
+        return functools.partial(with_tables(function.func, seen), *given, **named_ones)
     if not isinstance(function, types.FunctionType):
-        return function
+        call_method = getattr(type(function), "__call__", None)
+        is_object = isinstance(call_method, types.FunctionType)
+        return types.MethodType(with_tables(call_method, seen), function) if is_object else function
 
     def wrap(name: str, value: Any) -> Any:
         if isinstance(value, types.FunctionType):
@@ -517,10 +641,10 @@ def evaluate(node: Symbol, values: "dict[Any, Any]") -> Any:
         table = node.args[0]
         return element(table.tensor, [max(-size, min(size - 1, at)) for at, size in zip(indexes, table.sizes)])
     if node.op == "call":
-        return FUNCTIONS[node.args[0]](*(evaluate(arg, values) for arg in node.args[1:]))
+        return node.args[1](*(evaluate(arg, values) for arg in node.args[2:]))
+    if node.op == "where":  # the other value may be none: log(0), a quotient by zero
+        return evaluate(node.args[1 if evaluate(node.args[0], values) else 2], values)
     args = [evaluate(arg, values) for arg in node.args]
-    if node.op == "where":
-        return args[1] if args[0] else args[2]
     if node.op in ("min", "max"):
         return {"min": min, "max": max}[node.op](args)
     return BINARY[node.op](*args) if node.op in BINARY else UNARY[node.op](*args)
@@ -537,10 +661,10 @@ class Flex:
 
 
 class Writer:
-    """Prints a record; `sizes` are the numbers of heads, queries and keys."""
+    """Prints a record; `sizes` are the numbers of heads, queries and keys, `taken` what no table may be called."""
 
-    def __init__(self, sizes: "dict[str, int]", found: Flex):
-        self.sizes, self.found = sizes, found
+    def __init__(self, sizes: "dict[str, int]", found: Flex, taken: "set[str]"):
+        self.sizes, self.found, self.taken = sizes, found, taken
         self.names: "dict[Any, str]" = {}
 
     # -- ranges of integers --
@@ -581,7 +705,7 @@ class Writer:
         """The name of a table, which is new or known by its key."""
         if key not in self.names:
             base = re.sub(r"\W", "_", wanted).strip("_") or "table"
-            base = "table_" + base if base in TAKEN or not base[0].isalpha() else base
+            base = "table_" + base if base in self.taken or not base[0].isalpha() else base
             name = base[:48]
             for count in itertools.count(2):
                 if name not in self.found.weights:
@@ -601,10 +725,6 @@ class Writer:
 
     def needs_table(self, node: Symbol) -> bool:
         """Whether some part of it is not in the language: a function, or an integer of a table that is used as one."""
-        if node.op == "b":
-            raise FlexError("error: the number of the sequence, b, has no expression; it may index lengths (kv_idx < "
-                            "lengths[b]), prefixes, documents (id[b, q_idx] == id[b, kv_idx]), masks and biases of "
-                            "pairs")
         if node.op == "call" or (node.op == "element" and node.kind == "int"):
             return True
         return any(self.needs_table(arg) for arg in node.args if isinstance(arg, Symbol))
@@ -629,7 +749,12 @@ class Writer:
             return [fill(axis + 1, {**values, keys[axis]: at}) for at in range(low, high + 1)]
 
         known = ("table", node.key)
-        name = self.name(wanted, known, None if known in self.names else fill(0, {}))
+        values = None if known in self.names else fill(0, {})
+        odd = next((value for value in tensors.flat(values or []) if not math.isfinite(value)), None)
+        if odd is not None:
+            raise NotFinite(f"error: {wanted} has the value {odd}, and numbers of a table are finite; hide these pairs "
+                            "by mask_mod, or take another value there by where()")
+        name = self.name(wanted, known, values)
         return name + "".join(f"[{self.text(part - low if low else part, 0)}]" for part, (low, _) in zip(parts, ranges))
 
     # -- text --
@@ -643,6 +768,10 @@ class Writer:
             text = repr(abs(value)) if abs(value) != math.inf else "1e999"
             negative = math.copysign(1, value) < 0
             return f"(-{text})" if negative and rank > RANK["neg"] else f"-{text}" if negative else text
+        if node.op == "b":
+            raise FlexError("error: the number of the sequence, b, has no expression; it may index lengths (kv_idx < "
+                            "lengths[b]), prefixes, documents (id[b, q_idx] == id[b, kv_idx]), masks and biases of "
+                            "pairs")
         if node.op in ("s", "i", "p", "j"):
             return node.op
         if node.op == "element":
@@ -651,7 +780,9 @@ class Writer:
             return self.tabulate(node, "table_of_" + re.sub(r"\W", "", node.args[0]))
         if node.op in ("//", "%") and any(map(self.needs_table, node.args)): # of integers, and tables have floats
             return self.tabulate(node, "quotients" if node.op == "//" else "remainders")
-        if node.op in ("where", "min", "max", "abs", "exp", "tanh", "sqrt", "log", "floor"):
+        if node.op == "where":
+            return self.where_text(node)
+        if node.op in ("min", "max", "abs", "exp", "tanh", "sqrt", "log", "floor"):
             return f"{node.op}({', '.join(self.text(arg) for arg in node.args)})"
         own = RANK[node.op]
         if node.op in ("neg", "not"):
@@ -661,6 +792,19 @@ class Writer:
             text = f"{self.text(node.args[0], first)} {node.op} {self.text(node.args[1], own + 1)}"
         return f"({text})" if own < rank else text
 
+    def where_text(self, node: Symbol) -> str:
+        """Where one of both values is finite where it is taken alone, both are one table."""
+        kept = dict(self.names), dict(self.found.weights), dict(self.found.keys.get("table", {}))
+        try:
+            return f"where({', '.join(self.text(arg) for arg in node.args)})"
+        except NotFinite:
+            if any(leaf.op == "s" for leaf in leaves(node)):
+                raise
+            self.names, self.found.weights, tables = kept
+            self.found.keys.pop("table", None)
+            self.found.keys.update({"table": tables} if tables else {})
+            return self.tabulate(node, "table_of_where")
+
     def element_text(self, node: Symbol, rank: int) -> str:
         table, indexes = node.args[0], node.args[1:]
         bounds = [self.bounds(index) for index in indexes]
@@ -669,6 +813,8 @@ class Writer:
         else:
             places = []
             for index, pair, size in zip(indexes, bounds, table.sizes):
+                if pair is not None and (pair[0] < -size or pair[1] >= size):
+                    self.refuse_outside(index, table, size)
                 may_wrap = pair is None or pair[0] < 0
                 places.append(self.text(where(index < 0, index + size, index) if may_wrap else index))
             text = self.name(table.name, ("captured", id(table.tensor)), table.tensor)
@@ -676,6 +822,18 @@ class Writer:
         if node.kind != "bool":
             return text
         return f"({text} != 0.0)" if rank >= RANK["!="] else f"{text} != 0.0"
+
+    def refuse_outside(self, index: Symbol, table: Table, size: int) -> None:
+        """Refuses an index that some positions put outside of the axis; what bounds() says may be too wide."""
+        names = sorted({leaf.op for leaf in leaves(index)} & set(self.sizes))
+        if math.prod(self.sizes[name] for name in names) > MOST:
+            return
+        keys = [Symbol(name, (), "int").key for name in names]
+        for values in itertools.product(*(range(self.sizes[name]) for name in names)):
+            at = evaluate(index, dict(zip(keys, values)))
+            if not -size <= at < size:
+                where_at = ", ".join(f"{WORDS[name]} = {value}" for name, value in zip(names, values))
+                raise FlexError(f"error: {table.name} of shape {list(table.sizes)} is indexed by {at}, at {where_at}")
 
     # -- what has keys of its own --
 
@@ -704,7 +862,8 @@ class Writer:
         if node.op == "or":
             for causal, other in (node.args, node.args[::-1]):
                 prefix = self.below(other)
-                is_causal = (causal.op, *(arg.op for arg in causal.args)) in ((">=", "p", "j"), ("<=", "j", "p"))
+                is_causal = causal.op in ("<=", ">=") and tuple(arg.op for arg in causal.args) == \
+                (("p", "j") if causal.op == ">=" else ("j", "p"))
                 if is_causal and prefix is not None and self.tensor_of("prefix", prefix):
                     return "causal+prefix"
         if node.op == "==" and node.args[0].op == node.args[1].op == "element":
@@ -716,6 +875,23 @@ class Writer:
         if node.kind == "bool" and (self.is_element(node, "b", "i", "p", "j")):
             return "bool" if self.tensor_of("mask_bool", node.args[0].tensor) else None
         return None
+
+
+def as_taken(name: str, tensor: Any) -> Any:
+    """A tensor of a call in the type that the layer takes: i32, f32, conditions as they are."""
+    if name == "mask_add":
+        return as_floats(tensor)
+    if name == "mask_bool" or isinstance(tensor, (list, tuple)):
+        return tensor
+    return tensor.astype("int32") if hasattr(tensor, "astype") else tensor.int() if hasattr(tensor, "int") else tensor
+
+
+def random_states() -> "list[Any]":
+    """Those of the generators that a function may draw from."""
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    return [random.getstate(), torch.get_rng_state().tolist() if torch is not None else None,
+            [part.tolist() if hasattr(part, "tolist") else part for part in numpy.random.get_state()]
+            if numpy is not None else None]
 
 
 def as_floats(tensor: Any) -> Any:
@@ -743,32 +919,43 @@ def conjuncts(node: Symbol) -> "list[Symbol]":
 
 
 def trace(score_mod: Optional[Callable], mask_mod: Optional[Callable], h: int, seq_len: int,
-          source_len: Optional[int] = None) -> Flex:
-    """The keys, tables and tensors of the functions, for that many heads, queries and keys."""
+          source_len: Optional[int] = None, taken: "set[str]" = TAKEN) -> Flex:
+    """The keys, tables and tensors of the functions, for that many heads, queries and keys; tables are called
+    otherwise than `taken`."""
     found = Flex()
-    writer = Writer({"i": h, "p": seq_len, "j": source_len or seq_len}, found)
+    writer = Writer({"i": h, "p": seq_len, "j": source_len or seq_len}, found, taken)
     s, b, i, p, j = (Symbol(name, (), "float" if name == "s" else "int") for name in "sbipj")
     seen: "dict[int, Any]" = {}
 
+    def placed(function: Callable, error: Any) -> FlexError:
+        """The error with the function's first line, unless it has a line."""
+        inner = getattr(function, "func", getattr(function, "__func__", function))  # of a partial, a method, an object
+        code = getattr(inner, "__code__", None) or getattr(getattr(inner, "__call__", None), "__code__", None)
+        place = f"{code.co_filename}:{code.co_firstlineno}: " if code is not None else ""
+        return FlexError(place + str(error) if str(error).startswith("error") else str(error))
+
     def run(function: Callable, *args: Symbol) -> Symbol:
+        before = random_states()
         try:
-            return symbol(number(with_tables(function, seen)(*args)) if len(args) == 5 else
-                          with_tables(function, seen)(*args))
+            value = with_tables(function, seen)(*args)
+            node = symbol(number(value) if len(args) == 5 else value)
         except FlexError as error:
-            raise FlexError(str(error)) from None
+            raise placed(function, error) from None
+        if random_states() != before:
+            raise placed(function, "error: a random number is drawn once, while it is traced; draw it outside, as a "
+                                   "tensor")
+        return node
 
     def write(function: Callable, node: Symbol) -> str:
         try:
             return writer.text(node)
         except FlexError as error:
-            code = getattr(function, "__code__", None)
-            place = f"{code.co_filename}:{code.co_firstlineno}: " if code is not None else ""
-            raise FlexError(place + str(error) if str(error).startswith("error") else str(error)) from None
+            raise placed(function, error) from None
 
     if mask_mod is not None:
         node = run(mask_mod, b, i, p, j)
         if node.kind != "bool":
-            raise FlexError("error: mask_mod returns a number; a mask is a condition")
+            raise placed(mask_mod, "error: mask_mod returns a number; a mask is a condition")
         masks, rest = [], []
         for part in conjuncts(node):
             mask = writer.mask_of(part)
@@ -788,25 +975,59 @@ def trace(score_mod: Optional[Callable], mask_mod: Optional[Callable], h: int, s
             found.keys["mask"] = "+".join(filter(None, [found.keys.get("mask"), "additive"]))
         elif node.op != "s":
             found.keys["score"] = write(score_mod, node)
+    found.tensors = {name: as_taken(name, tensor) for name, tensor in found.tensors.items()}
     return found
 
 
+class FlexLayer(Layer):
+    """A layer of FlexAttention's functions; `flex` has what was found in them."""
+
+    flex: Flex
+
+    def with_keys(self, **keys: Any) -> "FlexLayer":
+        other = super().with_keys(**keys)
+        other.__class__, other.flex = FlexLayer, self.flex
+        return other
+
+
+def joined(found: Flex, keys: "dict[str, Any]") -> "dict[str, Any]":
+    """The keys found and those given; what both have is joined, or refused."""
+    both = {**found.keys, **keys}
+    for name in found.keys.keys() & keys.keys():
+        ours, given = found.keys[name], keys[name]
+        if name == "mask":
+            both[name] = f"{given}+{ours}"
+        elif name == "visible":
+            both[name] = f"({given}) and ({ours})"
+        elif name == "table" and not given.keys() & ours.keys():
+            both[name] = {**given, **ours}
+        else:
+            raise FlexError(f"error: {name} is given, and follows from the function too; leave one of them out")
+    return both
+
+
 def from_flex(score_mod: Optional[Callable] = None, mask_mod: Optional[Callable] = None, *, h: int, seq_len: int,
-              **keys: Any) -> Layer:
+              **keys: Any) -> FlexLayer:
     """A layer whose scores and mask are FlexAttention's functions.
 
     score_mod(score, b, h, q_idx, kv_idx) returns the score, mask_mod(b, h, q_idx, kv_idx) whether q_idx sees kv_idx.
     With d_k and without d_model the layer takes q [batch][h][n][d_k], k [batch][h_kv][m][d_k], v [batch][h_kv][m][d_v],
     as flex_attention does. `layer.flex` has what was found: keys, weights (the tables) and tensors of each call.
     """
-    source_len = keys.get("source_len")
-    found = trace(score_mod, mask_mod, h, seq_len, source_len)
     if "d_model" not in keys:
         keys = {"input": "projected", "heads": "first", "w_o": "none", **keys}
-    if "mask" in keys and "mask" in found.keys:
-        found.keys["mask"] = f"{keys.pop('mask')}+{found.keys['mask']}"
-    if "segment" in found.tensors and (keys.get("input") == "projected" or keys.get("attention") == "cross"):
-        found.tensors["segment_q"] = found.tensors["segment_k"] = found.tensors.pop("segment")
-    layer = Layer(h=h, seq_len=seq_len, **{**found.keys, **keys})
-    layer.flex = found
-    return layer
+    taken = set(TAKEN)
+    while True:
+        found = trace(score_mod, mask_mod, h, seq_len, keys.get("source_len"), taken)
+        if "segment" in found.tensors and (keys.get("input") == "projected" or keys.get("attention") == "cross"):
+            found.tensors["segment_q"] = found.tensors["segment_k"] = found.tensors.pop("segment")
+        try:
+            layer = FlexLayer(h=h, seq_len=seq_len, **joined(found, keys))
+        except SpecError as error:
+            clash = re.search(r"the name of table\.(\w+) is another tensor's name", str(error))
+            if clash is None or clash.group(1) in taken or clash.group(1) not in found.weights:
+                raise
+            taken.add(clash.group(1))
+            continue
+        layer.flex = found
+        return layer

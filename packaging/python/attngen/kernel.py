@@ -64,6 +64,7 @@ class Kernel:
         """Arrays by place, and the sizes that their shapes have: batch, n, m, pages."""
         arrays: "list[Optional[Array]]" = [None] * len(self._order)
         sizes: "dict[str, int]" = {}
+        of_all: "list[tuple[Tensor, Array]]" = []
         for name, value in given.items():
             if value is None:
                 continue
@@ -72,8 +73,14 @@ class Kernel:
                 names = ", ".join(known.name for known in self._order if known.packed == packed)
                 raise TypeError(f"{self.name} has no {'weight' if packed else 'tensor'} {name}; it has {names}")
             array = array_of(value, tensor)
+            if tensor.type == "i32" and tensor.extents[:1] == ["batch"] and len(array.shape) == len(tensor.extents) - 1:
+                of_all.append((tensor, array))  # the same numbers for each sequence
+                continue
             self._fit(tensor, array.shape, sizes)
             arrays[self._place[name]] = array
+        for tensor, array in of_all:
+            arrays[self._place[tensor.name]] = array = array.repeated(sizes.get("batch", 1))
+            self._fit(tensor, array.shape, sizes)
         return arrays, sizes
 
     def _fit(self, tensor: Tensor, shape: Tuple[int, ...], sizes: "dict[str, int]") -> None:

@@ -146,6 +146,14 @@ class Array:
     owner: Any
     copied: bool
 
+    def repeated(self, count: int) -> "Array":
+        """That many copies of its i32 numbers, as a first axis."""
+        size = 4 * math.prod(self.shape)
+        block = Block(max(1, count * size))
+        for place in range(count):
+            ctypes.memmove(block.address + place * size, self.address, size)
+        return Array(block.address, (count, *self.shape), block, True)
+
 
 def array_of(value: Any, tensor: Tensor) -> Array:
     """The array's memory; raises TypeError for another type or an output that is not row-major."""
