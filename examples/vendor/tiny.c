@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0xb20c11a0b2d8c6ffu
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x5143517163e9d3b5u
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -362,8 +362,9 @@ enum pass {
 
 /* where arrays begin in the packed block, the scratch or a worker's scratch, in elements */
 enum {
-    KEYS_AT_scalar = 4096, QUERIES_AT_scalar = 2048, Q_T_AT_scalar = 416, TILE_AT_scalar = 288,
-    VALUES_AT_scalar = 6144
+    KEYS_AT_scalar = 4096, KEYS_W_AT_scalar = 4112, OUTPUT_W_AT_scalar = 12304, QUERIES_AT_scalar = 2048,
+    QUERIES_W_AT_scalar = 16, Q_T_AT_scalar = 416, TILE_AT_scalar = 288, VALUES_AT_scalar = 6144,
+    VALUES_W_AT_scalar = 8208
 };
 
 /* four floats in plain C, which a compiler may keep in one vector register */
@@ -566,7 +567,7 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
     const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
     for (size_t panel = 0; panel < 8; panel++) {
-        const float *w = packed + 16 + panel * 512;
+        const float *w = packed + QUERIES_W_AT_scalar + panel * 512;
         size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t v = 0; v < 2; v++) {
             const size_t column = panel * 8 + v * LANES;
@@ -577,11 +578,9 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
     }
 }
 
-/* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i] -- */
-/* queries_part_scalar() computes them, on packed + 4096: weights and biases lie alike */
+/* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i], by queries_part_scalar() -- */
 
-/* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i] -- */
-/* queries_part_scalar() computes them, on packed + 8192: weights and biases lie alike */
+/* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i], by queries_part_scalar() -- */
 
 /* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 8 queries at a time -- */
 
@@ -668,7 +667,7 @@ TARGET static void scores_2x_scalar(const float *k, const float *q_t, float *s, 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 8 queries along the lanes -- */
 
 /* 4 features x 8 queries over a block of keys */
-TARGET static void values_4_2x_scalar(const float *a, const float *b, float *c, int resume, size_t depth)
+TARGET static void sums_4_2x_scalar(const float *a, const float *b, float *c, int resume, size_t depth)
 {
     enum { rows = 4 };
     resume_2(0, c); resume_2(1, c + 8); resume_2(2, c + 16); resume_2(3, c + 24);
@@ -685,10 +684,10 @@ TARGET static void values_4_2x_scalar(const float *a, const float *b, float *c, 
     store_2(0, c); store_2(1, c + 8); store_2(2, c + 16); store_2(3, c + 24);
 }
 
-TARGET static void values_2x_scalar(const float *v, const float *p, float *o, int resume, size_t keys)
+TARGET static void sums_2x_scalar(const float *v, const float *p, float *o, int resume, size_t keys)
 {
     for (size_t i = 0; i < 4; i++, v += 4 * V_FEATURE, o += 4 * QUERY_BLOCK)
-        values_4_2x_scalar(v, p, o, resume, keys);
+        sums_4_2x_scalar(v, p, o, resume, keys);
 }
 
 /* One block, `keys` keys from `key` on, for the 8 queries of `tile` from lane `lane` on */
@@ -717,7 +716,7 @@ TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, siz
     scores_2x_scalar(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
     float *o = tile->worker + TILE_AT_scalar + lane;
-    values_2x_scalar(v, s, o, *resume, keys);
+    sums_2x_scalar(v, s, o, *resume, keys);
     for (size_t i = 0; i < VECS; i++)
         tile->resume[i] = 1;
     for (size_t i = 1; i < VECS; i++)
@@ -772,7 +771,7 @@ TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 4 queries along the lanes -- */
 
 /* 8 features x 4 queries over a block of keys */
-TARGET static void values_8_1x_scalar(const float *a, const float *b, float *c, int resume, size_t depth)
+TARGET static void sums_8_1x_scalar(const float *a, const float *b, float *c, int resume, size_t depth)
 {
     enum { rows = 8 };
     resume_1(0, c); resume_1(1, c + 8); resume_1(2, c + 16); resume_1(3, c + 24); resume_1(4, c + 32);
@@ -794,10 +793,10 @@ TARGET static void values_8_1x_scalar(const float *a, const float *b, float *c, 
     store_1(6, c + 48); store_1(7, c + 56);
 }
 
-TARGET static void values_1x_scalar(const float *v, const float *p, float *o, int resume, size_t keys)
+TARGET static void sums_1x_scalar(const float *v, const float *p, float *o, int resume, size_t keys)
 {
     for (size_t i = 0; i < 2; i++, v += 8 * V_FEATURE, o += 8 * QUERY_BLOCK)
-        values_8_1x_scalar(v, p, o, resume, keys);
+        sums_8_1x_scalar(v, p, o, resume, keys);
 }
 
 /* One block, `keys` keys from `key` on, for the 4 queries of `tile` from lane `lane` on */
@@ -822,7 +821,7 @@ TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, siz
     scores_1x_scalar(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
     float *o = tile->worker + TILE_AT_scalar + lane;
-    values_1x_scalar(v, s, o, *resume, keys);
+    sums_1x_scalar(v, s, o, *resume, keys);
     *resume = 1;
 }
 
@@ -982,7 +981,7 @@ TARGET static void output_part_scalar(const float *packed, const float *a, float
     const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
     for (size_t panel = 0; panel < 8; panel++) {
-        const float *w = packed + 12304 + panel * 512;
+        const float *w = packed + OUTPUT_W_AT_scalar + panel * 512;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
             output_scalar(a + row * 64, w, c + panel * 8 + row * 64, min_size(QUERY_BLOCK, end - row));
     }
@@ -1015,11 +1014,13 @@ TARGET static void project_part_scalar(const float *packed, const struct group *
         queries_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + QUERIES_AT_scalar, rows,
                 group + at);
     else if (at < 2)
-        queries_part_scalar(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + KEYS_AT_scalar,
-                            g->keys, group + at - 1);
+        queries_part_scalar(packed + (KEYS_W_AT_scalar - QUERIES_W_AT_scalar),
+                            g->args->x + g->first * g->args->n * D_MODEL, scratch + KEYS_AT_scalar, g->keys,
+                            group + at - 1);
     else
-        queries_part_scalar(packed + 8192, g->args->x + g->first * g->args->n * D_MODEL, scratch + VALUES_AT_scalar,
-                            g->keys, group + at - 2);
+        queries_part_scalar(packed + (VALUES_W_AT_scalar - QUERIES_W_AT_scalar),
+                            g->args->x + g->first * g->args->n * D_MODEL, scratch + VALUES_AT_scalar, g->keys,
+                            group + at - 2);
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` rows from q on, then zeros up to a whole vector */
@@ -1143,7 +1144,10 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #define TARGET __attribute__((target("avx2,fma")))
 
 /* where arrays begin in the packed block, the scratch or a worker's scratch, in elements */
-enum { KEYS_AT_avx2 = 4096, QUERIES_AT_avx2 = 2048, Q_T_AT_avx2 = 832, TILE_AT_avx2 = 576, VALUES_AT_avx2 = 6144 };
+enum {
+    KEYS_AT_avx2 = 4096, KEYS_W_AT_avx2 = 4112, OUTPUT_W_AT_avx2 = 12304, QUERIES_AT_avx2 = 2048,
+    QUERIES_W_AT_avx2 = 16, Q_T_AT_avx2 = 832, TILE_AT_avx2 = 576, VALUES_AT_avx2 = 6144, VALUES_W_AT_avx2 = 8208
+};
 
 #define vec __m256
 #define vec_load(p) _mm256_loadu_ps(p)
@@ -1342,7 +1346,7 @@ TARGET static void queries_part_avx2(const float *packed, const float *a, float 
     const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
     for (size_t panel = 0; panel < 4; panel++) {
-        const float *w = packed + 16 + panel * 1024;
+        const float *w = packed + QUERIES_W_AT_avx2 + panel * 1024;
         size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t v = 0; v < 2; v++) {
             const size_t column = panel * 16 + v * LANES;
@@ -1353,11 +1357,9 @@ TARGET static void queries_part_avx2(const float *packed, const float *a, float 
     }
 }
 
-/* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i] -- */
-/* queries_part_avx2() computes them, on packed + 4096: weights and biases lie alike */
+/* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i], by queries_part_avx2() -- */
 
-/* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i] -- */
-/* queries_part_avx2() computes them, on packed + 8192: weights and biases lie alike */
+/* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i], by queries_part_avx2() -- */
 
 /* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 16 queries at a time -- */
 
@@ -1445,7 +1447,7 @@ INLINE TARGET void scores_2x_avx2(const float *k, const float *q_t, float *s, co
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
 
 /* 6 or 5 features x 16 queries over a block of keys */
-INLINE TARGET void values_6_to_5_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth, int rows)
+INLINE TARGET void sums_6_to_5_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth, int rows)
 {
     resume_2(0, c); resume_2(1, c + 16); resume_2(2, c + 32); resume_2(3, c + 48); resume_2(4, c + 64);
     resume_2(5, c + 80);
@@ -1463,18 +1465,18 @@ INLINE TARGET void values_6_to_5_2x_avx2(const float *a, const float *b, float *
     store_2(0, c); store_2(1, c + 16); store_2(2, c + 32); store_2(3, c + 48); store_2(4, c + 64); store_2(5, c + 80);
 }
 
-TILE TARGET static void values_6_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
-{ values_6_to_5_2x_avx2(a, b, c, resume, depth, 6); }
-TILE TARGET static void values_5_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
-{ values_6_to_5_2x_avx2(a, b, c, resume, depth, 5); }
+TILE TARGET static void sums_6_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
+{ sums_6_to_5_2x_avx2(a, b, c, resume, depth, 6); }
+TILE TARGET static void sums_5_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
+{ sums_6_to_5_2x_avx2(a, b, c, resume, depth, 5); }
 
-TARGET static void values_2x_avx2(const float *v, const float *p, float *o, int resume, size_t keys)
+TARGET static void sums_2x_avx2(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    values_6_2x_avx2(v, p, o, resume, keys);
+    sums_6_2x_avx2(v, p, o, resume, keys);
     v += 6 * V_FEATURE;
     o += 6 * QUERY_BLOCK;
     for (size_t i = 0; i < 2; i++, v += 5 * V_FEATURE, o += 5 * QUERY_BLOCK)
-        values_5_2x_avx2(v, p, o, resume, keys);
+        sums_5_2x_avx2(v, p, o, resume, keys);
 }
 
 /* One block, `keys` keys from `key` on, for the 16 queries of `tile` from lane `lane` on */
@@ -1503,7 +1505,7 @@ TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
     scores_2x_avx2(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
     float *o = tile->worker + TILE_AT_avx2 + lane;
-    values_2x_avx2(v, s, o, *resume, keys);
+    sums_2x_avx2(v, s, o, *resume, keys);
     for (size_t i = 0; i < VECS; i++)
         tile->resume[i] = 1;
     for (size_t i = 1; i < VECS; i++)
@@ -1558,7 +1560,7 @@ INLINE TARGET void scores_1x_avx2(const float *k, const float *q_t, float *s, co
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 8 queries along the lanes -- */
 
 /* 8 features x 8 queries over a block of keys */
-TILE TARGET static void values_8_1x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
+TILE TARGET static void sums_8_1x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
 {
     enum { rows = 8 };
     resume_1(0, c); resume_1(1, c + 16); resume_1(2, c + 32); resume_1(3, c + 48); resume_1(4, c + 64);
@@ -1580,10 +1582,10 @@ TILE TARGET static void values_8_1x_avx2(const float *a, const float *b, float *
     store_1(6, c + 96); store_1(7, c + 112);
 }
 
-TARGET static void values_1x_avx2(const float *v, const float *p, float *o, int resume, size_t keys)
+TARGET static void sums_1x_avx2(const float *v, const float *p, float *o, int resume, size_t keys)
 {
     for (size_t i = 0; i < 2; i++, v += 8 * V_FEATURE, o += 8 * QUERY_BLOCK)
-        values_8_1x_avx2(v, p, o, resume, keys);
+        sums_8_1x_avx2(v, p, o, resume, keys);
 }
 
 /* One block, `keys` keys from `key` on, for the 8 queries of `tile` from lane `lane` on */
@@ -1608,7 +1610,7 @@ TARGET static void block_1x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
     scores_1x_avx2(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
     float *o = tile->worker + TILE_AT_avx2 + lane;
-    values_1x_avx2(v, s, o, *resume, keys);
+    sums_1x_avx2(v, s, o, *resume, keys);
     *resume = 1;
 }
 
@@ -1778,7 +1780,7 @@ TARGET static void output_part_avx2(const float *packed, const float *a, float *
     const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
     for (size_t panel = 0; panel < 4; panel++) {
-        const float *w = packed + 12304 + panel * 1024;
+        const float *w = packed + OUTPUT_W_AT_avx2 + panel * 1024;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
             output_avx2(a + row * 64, w, c + panel * 16 + row * 64, min_size(QUERY_BLOCK, end - row));
     }
@@ -1810,11 +1812,11 @@ TARGET static void project_part_avx2(const float *packed, const struct group *g,
         queries_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + QUERIES_AT_avx2, rows,
                 group + at);
     else if (at < 2)
-        queries_part_avx2(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + KEYS_AT_avx2, g->keys,
-                group + at - 1);
+        queries_part_avx2(packed + (KEYS_W_AT_avx2 - QUERIES_W_AT_avx2), g->args->x + g->first * g->args->n * D_MODEL,
+                          scratch + KEYS_AT_avx2, g->keys, group + at - 1);
     else
-        queries_part_avx2(packed + 8192, g->args->x + g->first * g->args->n * D_MODEL, scratch + VALUES_AT_avx2,
-                          g->keys, group + at - 2);
+        queries_part_avx2(packed + (VALUES_W_AT_avx2 - QUERIES_W_AT_avx2), g->args->x + g->first * g->args->n * D_MODEL,
+                          scratch + VALUES_AT_avx2, g->keys, group + at - 2);
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` rows from q on, then zeros up to a whole vector */
@@ -1961,8 +1963,9 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 
 /* where arrays begin in the packed block, the scratch or a worker's scratch, in elements */
 enum {
-    KEYS_AT_avx512 = 4096, QUERIES_AT_avx512 = 2048, Q_T_AT_avx512 = 1856, TILE_AT_avx512 = 1344,
-    VALUES_AT_avx512 = 6144
+    KEYS_AT_avx512 = 4096, KEYS_W_AT_avx512 = 4112, OUTPUT_W_AT_avx512 = 12304, QUERIES_AT_avx512 = 2048,
+    QUERIES_W_AT_avx512 = 16, Q_T_AT_avx512 = 1856, TILE_AT_avx512 = 1344, VALUES_AT_avx512 = 6144,
+    VALUES_W_AT_avx512 = 8208
 };
 
 #define vec __m512
@@ -2165,7 +2168,7 @@ TARGET static void queries_part_avx512(const float *packed, const float *a, floa
     const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
     {
-        const float *w = packed + 16;
+        const float *w = packed + QUERIES_W_AT_avx512;
         size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t v = 0; v < 4; v++) {
             const size_t column = v * LANES;
@@ -2176,11 +2179,9 @@ TARGET static void queries_part_avx512(const float *packed, const float *a, floa
     }
 }
 
-/* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i] -- */
-/* queries_part_avx512() computes them, on packed + 4096: weights and biases lie alike */
+/* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i], by queries_part_avx512() -- */
 
-/* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i] -- */
-/* queries_part_avx512() computes them, on packed + 8192: weights and biases lie alike */
+/* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i], by queries_part_avx512() -- */
 
 /* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 32 queries at a time -- */
 
@@ -2277,7 +2278,7 @@ INLINE TARGET void scores_2x_avx512(const float *k, const float *q_t, float *s, 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 32 queries along the lanes -- */
 
 /* 8 features x 32 queries over a block of keys */
-TILE TARGET static void values_8_2x_avx512(const float *a, const float *b, float *c, int resume, size_t depth)
+TILE TARGET static void sums_8_2x_avx512(const float *a, const float *b, float *c, int resume, size_t depth)
 {
     enum { rows = 8 };
     resume_2(0, c); resume_2(1, c + 32); resume_2(2, c + 64); resume_2(3, c + 96); resume_2(4, c + 128);
@@ -2299,10 +2300,10 @@ TILE TARGET static void values_8_2x_avx512(const float *a, const float *b, float
     store_2(6, c + 192); store_2(7, c + 224);
 }
 
-TARGET static void values_2x_avx512(const float *v, const float *p, float *o, int resume, size_t keys)
+TARGET static void sums_2x_avx512(const float *v, const float *p, float *o, int resume, size_t keys)
 {
     for (size_t i = 0; i < 2; i++, v += 8 * V_FEATURE, o += 8 * QUERY_BLOCK)
-        values_8_2x_avx512(v, p, o, resume, keys);
+        sums_8_2x_avx512(v, p, o, resume, keys);
 }
 
 /* One block, `keys` keys from `key` on, for the 32 queries of `tile` from lane `lane` on */
@@ -2331,7 +2332,7 @@ TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, siz
     scores_2x_avx512(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
     float *o = tile->worker + TILE_AT_avx512 + lane;
-    values_2x_avx512(v, s, o, *resume, keys);
+    sums_2x_avx512(v, s, o, *resume, keys);
     for (size_t i = 0; i < VECS; i++)
         tile->resume[i] = 1;
     for (size_t i = 1; i < VECS; i++)
@@ -2387,7 +2388,7 @@ INLINE TARGET void scores_1x_avx512(const float *k, const float *q_t, float *s, 
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
 
 /* 16 features x 16 queries over a block of keys */
-TILE TARGET static void values_16_1x_avx512(const float *a, const float *b, float *c, int resume, size_t depth)
+TILE TARGET static void sums_16_1x_avx512(const float *a, const float *b, float *c, int resume, size_t depth)
 {
     enum { rows = 16 };
     resume_1(0, c); resume_1(1, c + 32); resume_1(2, c + 64); resume_1(3, c + 96); resume_1(4, c + 128);
@@ -2415,9 +2416,9 @@ TILE TARGET static void values_16_1x_avx512(const float *a, const float *b, floa
     store_1(11, c + 352); store_1(12, c + 384); store_1(13, c + 416); store_1(14, c + 448); store_1(15, c + 480);
 }
 
-TARGET static void values_1x_avx512(const float *v, const float *p, float *o, int resume, size_t keys)
+TARGET static void sums_1x_avx512(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    values_16_1x_avx512(v, p, o, resume, keys);
+    sums_16_1x_avx512(v, p, o, resume, keys);
 }
 
 /* One block, `keys` keys from `key` on, for the 16 queries of `tile` from lane `lane` on */
@@ -2442,7 +2443,7 @@ TARGET static void block_1x_avx512(struct tile_avx512 *tile, enum pass pass, siz
     scores_1x_avx512(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
     float *o = tile->worker + TILE_AT_avx512 + lane;
-    values_1x_avx512(v, s, o, *resume, keys);
+    sums_1x_avx512(v, s, o, *resume, keys);
     *resume = 1;
 }
 
@@ -2612,7 +2613,7 @@ TARGET static void output_part_avx512(const float *packed, const float *a, float
     const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
     {
-        const float *w = packed + 12304;
+        const float *w = packed + OUTPUT_W_AT_avx512;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
             output_avx512(a + row * 64, w, c + row * 64, min_size(QUERY_BLOCK, end - row));
     }
@@ -2645,11 +2646,13 @@ TARGET static void project_part_avx512(const float *packed, const struct group *
         queries_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + QUERIES_AT_avx512, rows,
                 group + at);
     else if (at < 2)
-        queries_part_avx512(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + KEYS_AT_avx512,
-                            g->keys, group + at - 1);
+        queries_part_avx512(packed + (KEYS_W_AT_avx512 - QUERIES_W_AT_avx512),
+                            g->args->x + g->first * g->args->n * D_MODEL, scratch + KEYS_AT_avx512, g->keys,
+                            group + at - 1);
     else
-        queries_part_avx512(packed + 8192, g->args->x + g->first * g->args->n * D_MODEL, scratch + VALUES_AT_avx512,
-                            g->keys, group + at - 2);
+        queries_part_avx512(packed + (VALUES_W_AT_avx512 - QUERIES_W_AT_avx512),
+                            g->args->x + g->first * g->args->n * D_MODEL, scratch + VALUES_AT_avx512, g->keys,
+                            group + at - 2);
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` rows from q on, then zeros up to a whole vector */
@@ -2793,7 +2796,10 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
 #define TARGET
 
 /* where arrays begin in the packed block, the scratch or a worker's scratch, in elements */
-enum { KEYS_AT_neon = 4096, QUERIES_AT_neon = 2048, Q_T_AT_neon = 816, TILE_AT_neon = 560, VALUES_AT_neon = 6144 };
+enum {
+    KEYS_AT_neon = 4096, KEYS_W_AT_neon = 4112, OUTPUT_W_AT_neon = 12304, QUERIES_AT_neon = 2048,
+    QUERIES_W_AT_neon = 16, Q_T_AT_neon = 816, TILE_AT_neon = 560, VALUES_AT_neon = 6144, VALUES_W_AT_neon = 8208
+};
 
 #define vec float32x4_t
 #define vec_load(p) vld1q_f32(p)
@@ -2972,7 +2978,7 @@ TARGET static void queries_part_neon(const float *packed, const float *a, float 
     const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
     for (size_t panel = 0; panel < 4; panel++) {
-        const float *w = packed + 16 + panel * 1024;
+        const float *w = packed + QUERIES_W_AT_neon + panel * 1024;
         size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t v = 0; v < 4; v++) {
             const size_t column = panel * 16 + v * LANES;
@@ -2983,11 +2989,9 @@ TARGET static void queries_part_neon(const float *packed, const float *a, float 
     }
 }
 
-/* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i] -- */
-/* queries_part_neon() computes them, on packed + 4096: weights and biases lie alike */
+/* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i], by queries_part_neon() -- */
 
-/* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i] -- */
-/* queries_part_neon() computes them, on packed + 8192: weights and biases lie alike */
+/* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i], by queries_part_neon() -- */
 
 /* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 16 queries at a time -- */
 
@@ -3076,7 +3080,7 @@ TARGET static void scores_4x_neon(const float *k, const float *q_t, float *s, co
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
 
 /* 4 features x 16 queries over a block of keys */
-TARGET static void values_4_4x_neon(const float *a, const float *b, float *c, int resume, size_t depth)
+TARGET static void sums_4_4x_neon(const float *a, const float *b, float *c, int resume, size_t depth)
 {
     enum { rows = 4 };
     resume_4(0, c); resume_4(1, c + 16); resume_4(2, c + 32); resume_4(3, c + 48);
@@ -3093,10 +3097,10 @@ TARGET static void values_4_4x_neon(const float *a, const float *b, float *c, in
     store_4(0, c); store_4(1, c + 16); store_4(2, c + 32); store_4(3, c + 48);
 }
 
-TARGET static void values_4x_neon(const float *v, const float *p, float *o, int resume, size_t keys)
+TARGET static void sums_4x_neon(const float *v, const float *p, float *o, int resume, size_t keys)
 {
     for (size_t i = 0; i < 4; i++, v += 4 * V_FEATURE, o += 4 * QUERY_BLOCK)
-        values_4_4x_neon(v, p, o, resume, keys);
+        sums_4_4x_neon(v, p, o, resume, keys);
 }
 
 /* One block, `keys` keys from `key` on, for the 16 queries of `tile` from lane `lane` on */
@@ -3125,7 +3129,7 @@ TARGET static void block_4x_neon(struct tile_neon *tile, enum pass pass, size_t 
     scores_4x_neon(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
     float *o = tile->worker + TILE_AT_neon + lane;
-    values_4x_neon(v, s, o, *resume, keys);
+    sums_4x_neon(v, s, o, *resume, keys);
     for (size_t i = 0; i < VECS; i++)
         tile->resume[i] = 1;
     for (size_t i = 1; i < VECS; i++)
@@ -3180,7 +3184,7 @@ TARGET static void scores_1x_neon(const float *k, const float *q_t, float *s, co
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 4 queries along the lanes -- */
 
 /* 16 features x 4 queries over a block of keys */
-TARGET static void values_16_1x_neon(const float *a, const float *b, float *c, int resume, size_t depth)
+TARGET static void sums_16_1x_neon(const float *a, const float *b, float *c, int resume, size_t depth)
 {
     enum { rows = 16 };
     resume_1(0, c); resume_1(1, c + 16); resume_1(2, c + 32); resume_1(3, c + 48); resume_1(4, c + 64);
@@ -3208,9 +3212,9 @@ TARGET static void values_16_1x_neon(const float *a, const float *b, float *c, i
     store_1(11, c + 176); store_1(12, c + 192); store_1(13, c + 208); store_1(14, c + 224); store_1(15, c + 240);
 }
 
-TARGET static void values_1x_neon(const float *v, const float *p, float *o, int resume, size_t keys)
+TARGET static void sums_1x_neon(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    values_16_1x_neon(v, p, o, resume, keys);
+    sums_16_1x_neon(v, p, o, resume, keys);
 }
 
 /* One block, `keys` keys from `key` on, for the 4 queries of `tile` from lane `lane` on */
@@ -3235,7 +3239,7 @@ TARGET static void block_1x_neon(struct tile_neon *tile, enum pass pass, size_t 
     scores_1x_neon(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
     float *o = tile->worker + TILE_AT_neon + lane;
-    values_1x_neon(v, s, o, *resume, keys);
+    sums_1x_neon(v, s, o, *resume, keys);
     *resume = 1;
 }
 
@@ -3395,7 +3399,7 @@ TARGET static void output_part_neon(const float *packed, const float *a, float *
     const size_t first = part * 32;
     const size_t end = min_size(rows, first + 32);
     for (size_t panel = 0; panel < 4; panel++) {
-        const float *w = packed + 12304 + panel * 1024;
+        const float *w = packed + OUTPUT_W_AT_neon + panel * 1024;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
             output_neon(a + row * 64, w, c + panel * 16 + row * 64, min_size(QUERY_BLOCK, end - row));
     }
@@ -3427,11 +3431,11 @@ TARGET static void project_part_neon(const float *packed, const struct group *g,
         queries_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + QUERIES_AT_neon, rows,
                 group + at);
     else if (at < 2)
-        queries_part_neon(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + KEYS_AT_neon, g->keys,
-                group + at - 1);
+        queries_part_neon(packed + (KEYS_W_AT_neon - QUERIES_W_AT_neon), g->args->x + g->first * g->args->n * D_MODEL,
+                          scratch + KEYS_AT_neon, g->keys, group + at - 1);
     else
-        queries_part_neon(packed + 8192, g->args->x + g->first * g->args->n * D_MODEL, scratch + VALUES_AT_neon,
-                          g->keys, group + at - 2);
+        queries_part_neon(packed + (VALUES_W_AT_neon - QUERIES_W_AT_neon), g->args->x + g->first * g->args->n * D_MODEL,
+                          scratch + VALUES_AT_neon, g->keys, group + at - 2);
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` rows from q on, then zeros up to a whole vector */

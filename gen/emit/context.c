@@ -99,22 +99,29 @@ static void push_named(struct emit *emit, const struct plan_isa *p, const char *
 #define PUSH(emit, p, type, of) push_named(emit, p, (const char *)(of), names_##type)
 
 /* Where a layout begins, as emitted text says it: the enumerator NAME_AT_ISA of interface/isa.in; 0 where it is first,
- * or where the plan does not have it; a number if it has no name, or is no int. */
-static void push_place(struct emit *emit, const struct plan_isa *p, const char *field, enum layout_name of)
+ * or where the plan does not have it; a number if it has no name, or is no int. `what`, maybe "": of the layouts of a
+ * step's name */
+static void push_named_place(struct emit *emit, const struct plan_isa *p, const char *field, const char *name,
+                             const char *what, enum layout_name of)
 {
-    const size_t names = sizeof words_layout_name / sizeof *words_layout_name;
-    const char *name = of < names ? words_layout_name[of] : NULL;
     const int64_t at = layout_at(p, of);
-    char text[64];
+    char text[80];
 
     if (name == NULL || at == 0 || at > INT32_MAX) {
         emit_set_integer(emit, field, at);
         return;
     }
-    snprintf(text, sizeof text, "%s_AT_%s", name, p->isa->name);
-    for (size_t i = 0; name[i]; i++)
-        text[i] = (char)toupper((unsigned char)name[i]);
+    const size_t upper = (size_t)snprintf(text, sizeof text, "%s%s_AT_%s", name, what, p->isa->name) -
+                         strlen(p->isa->name);
+    for (size_t i = 0; i < upper; i++)
+        text[i] = (char)toupper((unsigned char)text[i]);
     emit_set_string(emit, field, text);
+}
+
+static void push_place(struct emit *emit, const struct plan_isa *p, const char *field, enum layout_name of)
+{
+    const size_t names = sizeof words_layout_name / sizeof *words_layout_name;
+    push_named_place(emit, p, field, of < names ? words_layout_name[of] : NULL, "", of);
 }
 
 /* at.NAME: where each layout begins, in elements; place.NAME: the same as text; stride.NAME.AXIS; 0 where the plan does
@@ -162,7 +169,7 @@ static void push_stream(struct emit *emit, const struct plan_isa *p, const char 
     emit_end(emit);
 }
 
-/* A step, with the fields of its kind, and of a product with weights where these lie */
+/* A step, with the fields of its kind, and of a product with weights where these lie, as numbers and as text */
 static void push_step(struct emit *emit, const struct plan_isa *p, const struct step *g)
 {
     static const struct named *const kinds[STEP_KINDS] = {
@@ -177,10 +184,15 @@ static void push_step(struct emit *emit, const struct plan_isa *p, const struct 
     push_stream(emit, p, "to", g->writes);
     if (g->kind != KIND_PANELS && g->kind != KIND_LANES)
         return;
-    emit_set_integer(emit, "w", layout_at(p, LAYOUT_WEIGHTS + g->id));
-    emit_set_integer(emit, "b", layout_at(p, LAYOUT_BIASES + g->id));
-    emit_set_integer(emit, "scales", layout_at(p, LAYOUT_SCALES + g->id));
-    emit_set_integer(emit, "sums", layout_at(p, LAYOUT_WEIGHT_SUMS + g->id));
+    static const struct { const char *name, *suffix; int of; } parts[] = {
+        {"w", "_w", LAYOUT_WEIGHTS}, {"b", "_b", LAYOUT_BIASES}, {"scales", "_scales", LAYOUT_SCALES},
+        {"sums", "_sums", LAYOUT_WEIGHT_SUMS}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        emit_set_integer(emit, parts[i].name, layout_at(p, (enum layout_name)(parts[i].of + g->id)));
+    emit_begin_table(emit, "place");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        push_named_place(emit, p, parts[i].name, g->label, parts[i].suffix, (enum layout_name)(parts[i].of + g->id));
+    emit_end(emit);
 }
 
 /* The steps in order; those with weights once more, by the prefix of their functions' names */

@@ -78,6 +78,22 @@ end
 -- `a + n`, `a * n`, "n things", loops over n at a time, as a person would write them: no + 0, * 1, no plural of one.
 function helpers.plus(a, n) return n ~= 0 and a .. " + " .. n or a end
 function helpers.offset(a, n) return n < 0 and a .. " - " .. -n or helpers.plus(a, n) end
+-- That another product's function computes the parts of this one: their weights and biases lie alike
+function helpers.by(plan, label)
+  local from = plan.products[label].parts_of
+  return from ~= label and string.format(", by %s_part_%s()", from, plan.isa.name) or ""
+end
+-- The packed block of a product as the function of its parts reads it, which may be another product's: off by what lies
+-- between both
+function helpers.packed_of(g, plan, narrow)
+  local of, mine = plan.products[g.parts_of].place, g.place
+  for _, name in ipairs(narrow and {"scales", "b"} or {"w"}) do
+    if g.behind ~= 0 and type(of[name]) == "string" and type(mine[name]) == "string" then
+      return string.format("packed + (%s - %s)", mine[name], of[name])
+    end
+  end
+  return helpers.plus("packed", g.behind)
+end
 function helpers.times(a, n) return n ~= 1 and a .. " * " .. n or a end
 function helpers.multiple(n, a) return n ~= 1 and n .. " * " .. a or a end
 function helpers.step(a, n, b) return n ~= 0 and a .. " + " .. (b and helpers.multiple(n, b) or n) or a end

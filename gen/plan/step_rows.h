@@ -31,7 +31,7 @@ STEP(QUERIES, queries, PANELS, "PROJECT", "project", "queries", plan_projection,
      .writes = LAYOUT_QUERIES, .expected = EXPECT_QUERIES, .trains = true)
 STEP(KEYS, keys, PANELS, "PROJECT", "project", "keys", plan_projection, .reads = {LAYOUT_SOURCE},
      .writes = LAYOUT_KEYS, .of_keys = true, .expected = EXPECT_KEYS, .trains = true)
-STEP(VALUES, inputs, PANELS, "PROJECT", "project", "values", plan_projection, .reads = {LAYOUT_SOURCE},
+STEP(VALUES, values, PANELS, "PROJECT", "project", "values", plan_projection, .reads = {LAYOUT_SOURCE},
      .writes = LAYOUT_VALUES, .of_keys = true, .expected = EXPECT_VALUES, .trains = true)
 STEP(LATENT, latent, OWN, "LATENT", "latent", "norms of latents, rotated keys", plan_latent, .over = OVER_ROWS)
 STEP(UP_Q, up_q, PANELS, "UP_Q", "up q", "queries of heads", plan_up, .writes = LAYOUT_HEADS_Q,

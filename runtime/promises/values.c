@@ -656,7 +656,8 @@ bool packs_columns_of_all_kinds(struct trial *t)
                 violated(t, "%s: pack refuses them", what);
     t->packed = packed.data;
     t->in = &in;
-    good = good && (!layer_is_linear(layer) || columns_are_right(t)) && trial_near(t, &in, OUTPUT_Y, OUTPUT_CACHE, what);
+    good = good && (!layer_is_linear(layer) || columns_are_right(t)) &&
+           trial_near(t, &in, OUTPUT_Y, OUTPUT_CACHE, what);
     t->packed = own.packed;
     t->in = own.in;
     guarded_free(&packed);

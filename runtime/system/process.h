@@ -40,8 +40,8 @@ bool process_call(struct process_result *result, void (*work)(void *context, FIL
 /* In a process that `parent` has forked: a signal ends it when that ends. False: it has ended already. */
 bool process_end_with(long parent);
 
-/* In such a process: SIGPROF ends it after `seconds` seconds of CPU time, SIGALRM after eight times as long on the clock;
- * 0: never. */
+/* In such a process: SIGPROF ends it after `seconds` seconds of CPU time, SIGALRM after eight times as long on the
+ * clock; 0: never. */
 void process_limit(double seconds);
 
 /* Whether a process_call was ended from outside, by a user or for want of memory, space or time, or could not write its

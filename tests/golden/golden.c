@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x0807752e4994ec96u
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x60c274fdca1eff03u
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -308,8 +308,9 @@ enum pass {
 
 /* where arrays begin in the packed block, the scratch or a worker's scratch, in elements */
 enum {
-    KEYS_AT_scalar = 128, QUERIES_AT_scalar = 64, Q_T_AT_scalar = 112, TILE_AT_scalar = 96, VALUES_AT_scalar = 192,
-    VISIBLE_AT_scalar = 48
+    KEYS_AT_scalar = 128, KEYS_W_AT_scalar = 96, OUTPUT_B_AT_scalar = 320, OUTPUT_W_AT_scalar = 256,
+    QUERIES_AT_scalar = 64, QUERIES_B_AT_scalar = 80, QUERIES_W_AT_scalar = 16, Q_T_AT_scalar = 112,
+    TILE_AT_scalar = 96, VALUES_AT_scalar = 192, VALUES_W_AT_scalar = 176, VISIBLE_AT_scalar = 48
 };
 
 /* four floats in plain C, which a compiler may keep in one vector register */
@@ -519,8 +520,8 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
     const size_t first = part * 8;
     const size_t end = min_size(rows, first + 8);
     {
-        const float *w = packed + 16;
-        const float *bias = packed + 80;
+        const float *w = packed + QUERIES_W_AT_scalar;
+        const float *bias = packed + QUERIES_B_AT_scalar;
         size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
         for (size_t v = 0; v < 2; v++) {
             const size_t column = v * LANES;
@@ -531,11 +532,9 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
     }
 }
 
-/* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
-/* queries_part_scalar() computes them, on packed + 80: weights and biases lie alike */
+/* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i], by queries_part_scalar() -- */
 
-/* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
-/* queries_part_scalar() computes them, on packed + 160: weights and biases lie alike */
+/* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i], by queries_part_scalar() -- */
 
 /* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 4 queries at a time -- */
 
@@ -655,7 +654,7 @@ TARGET static void mask_scores_1x_scalar(float *s, const float *visible, float *
 /* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 4 queries along the lanes -- */
 
 /* 4 features x 4 queries over a block of keys */
-TARGET static void values_4_1x_scalar(const float *a, const float *b, float *c, int resume, size_t depth)
+TARGET static void sums_4_1x_scalar(const float *a, const float *b, float *c, int resume, size_t depth)
 {
     enum { rows = 4 };
     resume_1(0, c); resume_1(1, c + 4); resume_1(2, c + 8); resume_1(3, c + 12);
@@ -667,14 +666,14 @@ TARGET static void values_4_1x_scalar(const float *a, const float *b, float *c, 
     store_1(0, c); store_1(1, c + 4); store_1(2, c + 8); store_1(3, c + 12);
 }
 
-TARGET static void values_1x_scalar(const float *v, const float *p, float *o, int resume, size_t keys)
+TARGET static void sums_1x_scalar(const float *v, const float *p, float *o, int resume, size_t keys)
 {
-    values_4_1x_scalar(v, p, o, resume, keys);
+    sums_4_1x_scalar(v, p, o, resume, keys);
 }
 
 /* The same sums in the same order without the hidden values, so that their NaN and infinity do not enter. Used only
  * where a sum of the plain form is not finite. */
-TARGET static void values_guarded_1x_scalar(const float *v, const float *p, const float *visible, float *o,
+TARGET static void sums_guarded_1x_scalar(const float *v, const float *p, const float *visible, float *o,
         int resume, size_t keys)
 {
     for (size_t d = 0; d < D_VALUE; d++) {
@@ -719,9 +718,9 @@ TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, siz
     const float *v = tile->v + key * V_ROW;
     float *o = tile->worker + TILE_AT_scalar + lane;
     if (pass == GUARDED && some_hidden)
-        values_guarded_1x_scalar(v, s, visible, o, *resume, keys);
+        sums_guarded_1x_scalar(v, s, visible, o, *resume, keys);
     else
-        values_1x_scalar(v, s, o, *resume, keys);
+        sums_1x_scalar(v, s, o, *resume, keys);
     *resume = 1;
 }
 
@@ -880,8 +879,8 @@ TARGET static void output_part_scalar(const float *packed, const float *a, float
     const size_t first = part * 8;
     const size_t end = min_size(rows, first + 8);
     {
-        const float *w = packed + 256;
-        const float *bias = packed + 320;
+        const float *w = packed + OUTPUT_W_AT_scalar;
+        const float *bias = packed + OUTPUT_B_AT_scalar;
         for (size_t row = first; row < end; row += QUERY_BLOCK)
             output_scalar(a + row * 8, w, bias, c + row * 8, min_size(QUERY_BLOCK, end - row));
     }
@@ -914,11 +913,13 @@ TARGET static void project_part_scalar(const float *packed, const struct group *
         queries_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + QUERIES_AT_scalar, rows,
                 group + at);
     else if (at < 2)
-        queries_part_scalar(packed + 80, g->args->x + g->first * g->args->n * D_MODEL, scratch + KEYS_AT_scalar,
-                            g->keys, group + at - 1);
+        queries_part_scalar(packed + (KEYS_W_AT_scalar - QUERIES_W_AT_scalar),
+                            g->args->x + g->first * g->args->n * D_MODEL, scratch + KEYS_AT_scalar, g->keys,
+                            group + at - 1);
     else
-        queries_part_scalar(packed + 160, g->args->x + g->first * g->args->n * D_MODEL, scratch + VALUES_AT_scalar,
-                            g->keys, group + at - 2);
+        queries_part_scalar(packed + (VALUES_W_AT_scalar - QUERIES_W_AT_scalar),
+                            g->args->x + g->first * g->args->n * D_MODEL, scratch + VALUES_AT_scalar, g->keys,
+                            group + at - 2);
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` rows from q on, then zeros up to a whole vector */

@@ -968,7 +968,7 @@ static void test_shared_tiles(void **state)
                "seq_len=128");
     CHECK_PLAN("avx2", uses(K(&p), "keys") && uses(V(&p), "keys"), "d_model=512", "h=8", "d_k=12", "h_kv=2", "d_v=12",
                "seq_len=128");
-    CHECK_PLAN("avx2", uses(K(&p), "queries") && uses(V(&p), "inputs"), "d_model=512", "h=8", "d_k=64", "d_v=20",
+    CHECK_PLAN("avx2", uses(K(&p), "queries") && uses(V(&p), "values"), "d_model=512", "h=8", "d_k=64", "d_v=20",
                "seq_len=128");
     CHECK_PLAN("avx2", uses(K(&p), "keys"), "d_model=512", "h=8", "attention=cross", "d_source=256", "source_len=128",
                "seq_len=128");
