@@ -90,11 +90,11 @@ static bool takes_part(const struct row *row, size_t j)
 
 /* A score that attn shows, in natural units: e so far, ln(2) times it, rounded twice, and underflows of d_k products,
  * of the scale and of ln(2). */
-static void shown_errors(const struct propagation *p, const struct term_error *e, size_t at)
+static void shown_errors(const struct propagation *p, const struct term_error *e, bool open, size_t at)
 {
     p->bounds->attn_worst[at] = LN_2 * (e->worst + e->bent + 3 * U * fabs(e->value)) +
                                 (double)(p->layer->d_k + 2) * p->omega;
-    p->bounds->attn_open[at] = e->open;
+    p->bounds->attn_open[at] = e->open || open;
 }
 
 /* T through the terms up to the last one wanted; `shown_at`: the place where attn shows the scores, or NOT_SHOWN */
@@ -116,7 +116,7 @@ static struct term_error pair_error(const struct propagation *p, const struct re
             expressions_error(p->layer, p->in, reference_pair(p->layer, p->in, head->b, head->i, row->t, j), &e);
         if (shown_at != NOT_SHOWN && (term == reference_shown(p->layer) || term + 1 == SCORE_TERMS) &&
             term <= reference_shown(p->layer))
-            shown_errors(p, &e, shown_at);
+            shown_errors(p, &e, p->q_open[r] || p->k_open[j], shown_at);
     }
     return e;
 }

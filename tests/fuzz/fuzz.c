@@ -181,12 +181,17 @@ bool fuzz_same_layer(const struct layer *a, const struct layer *b)
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
         if (!same_expression(of[i][0], of[i][1]))
             return false;
+    const size_t factors = a->rope.factors != NULL ? (size_t)a->rope.dims / 2 * sizeof *a->rope.factors : 0;
+    if ((a->rope.factors == NULL) != (b->rope.factors == NULL) || a->rope.dims != b->rope.dims ||
+        (factors > 0 && memcmp(a->rope.factors, b->rope.factors, factors) != 0))
+        return false;
     struct layer plain[2]; /* without what differs from one reading to the next; calloc made gaps 0 */
     memcpy(&plain[0], a, sizeof *a);
     memcpy(&plain[1], b, sizeof *b);
     for (int i = 0; i < 2; i++) {
         plain[i].name = plain[i].text = plain[i].steering = NULL;
         plain[i].options = NULL;
+        plain[i].rope.factors = NULL;
         plain[i].score = plain[i].visible = plain[i].score_kernel = plain[i].visible_kernel = NULL;
         for (int t = 0; t < LAYER_TABLES; t++)
             plain[i].tables[t].name = NULL;
