@@ -30,7 +30,9 @@ struct plan_cached {
                          * registers over a vector of keys; 0: as several rows do */
     int64_t half_vecs;  /* most vectors of a tile that reads and sums halves of vectors, for such a row and for the
                          * values of one row; 0: none does */
-    int64_t query_vecs; /* of a row of few: vectors of its query that stay in registers while four keys are met */
+    int64_t query_vecs; /* of a row of few: vectors of its query that stay in registers while four keys are met; with
+                         * exact = portable: vectors of a key that are read at once */
+    int64_t held_rows; /* exact = portable: rows of few, at most, whose queries stay in registers while keys pass */
     int64_t value_keys, value_keys_of_many; /* that stay in L1 meanwhile; the same from many_rows on */
     int64_t sweep_keys, swept_keys; /* sweep_keys: keys of a sequence from which on values are read once in order
                                      * before tiles read parts of them, swept_keys' at a time; 0: never */

@@ -20,6 +20,7 @@
 #define MANY_ROWS 8              /* with this many rows of few and more, the tiles are the limit, not reading */
 #define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
 #define QUERY_VECS 8 /* of one row's query: with four sums and four vectors of keys they fill 16 registers */
+#define FOURS_VECS 4 /* the same with exact = portable: as many of each of LANES / 4 keys */
 #define LONE_VECS 8              /* of a query; four sums take one register each besides */
 #define DOT_KEYS 4               /* whose products are summed together, across four lanes of each */
 #define NEAR_BYTES 8192          /* of values, which several tiles read in turn; measured, Zen 4: with 16 KiB hardware
@@ -112,7 +113,8 @@ static void plan_blocks(struct plan_isa *p, const struct layer *layer)
         p->cached.early = max(1, min(lanes, EARLY_BYTES / LINE_BYTES * lanes / p->cached.few_block)); /* evenly */
     }
     const int64_t of_query = ceil_div(layer->d_k, lanes);
-    p->cached.query_vecs = QUERY_VECS;
+    p->cached.query_vecs = layer->portable ? FOURS_VECS : QUERY_VECS;
+    p->cached.held_rows = (p->isa->registers - lanes / 4 - 1) / (DOT_KEYS + lanes / 4);
     p->cached.lone_vecs = of_query <= 2 * LONE_VECS ? of_query : 0;
     if (p->isa->half_target != NULL && group == 1 && p->cached.few_rows > 0 && !layer_stores_cache(layer) &&
         !p->small)

@@ -201,12 +201,13 @@ static void norm_rows(struct run *run, int number, const float *from, const floa
     }
 }
 
-/* qk_norm of a token's heads in place; `scale` of gains and shifts, or of l2's factor */
-static void norm_heads(struct run *run, float *row, size_t heads, enum layer_tensor gain, enum layer_tensor shift,
-                       float scale)
+/* qk_norm of a token's heads of d numbers in place, or the rms norm of latents; `scale` of gains and shifts, or of l2's
+ * factor */
+static void norm_heads(struct run *run, float *row, size_t heads, size_t d, enum layer_tensor gain,
+                       enum layer_tensor shift, float scale)
 {
     const struct layer *layer = run->layer;
-    const size_t d = (size_t)layer->d_k, together = layer->qk_norm == NORM_RMS_ALL ? heads : 1;
+    const size_t together = layer->qk_norm == NORM_RMS_ALL ? heads : 1;
     const float share = (float)(1 / (double)(together * d)), eps = (float)layer->qk_norm_eps;
     const float *gains = inputs_floats(run->in, gain), *shifts = inputs_floats(run->in, shift);
     const bool apart = layer->qk_norm == NORM_RMS_ALL || layer->qk_by_head;
@@ -217,15 +218,15 @@ static void norm_heads(struct run *run, float *row, size_t heads, enum layer_ten
         if (layer->qk_norm == NORM_LAYER)
             mean = portable_sum(sum) * share;
         for (size_t c = 0; c < together * d; c++) {
-            const float x = layer->qk_norm == NORM_LAYER ? row[c] - mean : row[c];
-            squares[c % d % PLACES] = fmaf(x, x, squares[c % d % PLACES]);
+            row[c] = row[c] - mean;
+            squares[c % d % PLACES] = fmaf(row[c], row[c], squares[c % d % PLACES]);
         }
         const float all = portable_sum(squares);
         const float by = fmaf(all, 0, layer->qk_norm == NORM_L2 ? scale / larger(eps, sqrtf(all))
                                                                 : 1 / sqrtf(fmaf(all, share, eps)));
         for (size_t c = 0; c < together * d; c++) {
             const size_t at = apart ? i * d + c : c;
-            const float x = (layer->qk_norm == NORM_LAYER ? row[c] - mean : row[c]) * by;
+            const float x = row[c] * by;
             row[c] = gains == NULL ? x : shifts != NULL ? fmaf(x, gains[at] * scale, shifts[at] * scale)
                                                         : x * (gains[at] * scale);
         }
@@ -326,18 +327,6 @@ static const float *value_of(const struct run *run, size_t token, size_t g)
            : run->v + token * (size_t)layer->d_source + (layer->split ? g * d : 0);
 }
 
-/* row over the root of the mean of its squares, times gains */
-static void norm_latent(const struct layer *layer, float *row, const float *gains, size_t d)
-{
-    float squares[PLACES] = {0};
-    for (size_t c = 0; c < d; c++)
-        squares[c % PLACES] = fmaf(row[c], row[c], squares[c % PLACES]);
-    const float all = portable_sum(squares), mean = fmaf(all, (float)(1 / (double)d), (float)layer->qk_norm_eps);
-    const float by = fmaf(all, 0, 1 / sqrtf(mean));
-    for (size_t c = 0; c < d; c++)
-        row[c] = row[c] * by * gains[c];
-}
-
 /* Of each head, `from_step` columns from the one before: to = from w, w its columns of W [rank][h d], or transposed */
 static void multiply_heads(struct run *run, float *to, size_t to_step, const float *from, size_t from_step,
                            enum layer_tensor tensor, size_t d, bool turned)
@@ -370,7 +359,7 @@ static void make_latents(struct run *run)
     if (q_rank > 0)
         from = portable_project(run, from, run->rows, layer->d_model, TENSOR_W_DQ, TENSOR_COUNT, q_rank, 1, 1);
     for (size_t at = 0; q_rank > 0 && at < run->rows; at++)
-        norm_latent(layer, from + at * q_rank, inputs_floats(run->in, TENSOR_G_DQ), q_rank);
+        norm_heads(run, from + at * q_rank, 1, q_rank, TENSOR_G_DQ, TENSOR_C_Q, 1);
     const float *heads = portable_project(run, from, run->rows, layer->latent.d_latent, TENSOR_W_Q, TENSOR_COUNT, h * d,
                                  (float)(layer->scale * LOG2_E), 1);
     run->q = portable_floats(run, run->rows * h * d_k);
@@ -379,7 +368,7 @@ static void make_latents(struct run *run)
         memcpy(run->q + at * d_k + rank, heads + at * d + d_nope, (d - d_nope) * sizeof *heads);
     run->k = portable_project(run, run->x, run->keys, layer->d_model, TENSOR_W_DKV, TENSOR_COUNT, d_k, 1, 1);
     for (size_t at = 0; at < run->rows; at++) {
-        norm_latent(layer, run->k + at * d_k, inputs_floats(run->in, TENSOR_G_DKV), rank);
+        norm_heads(run, run->k + at * d_k, 1, rank, TENSOR_G_DKV, TENSOR_C_K, 1);
         turn_heads(run, run->q + at * h * d_k + rank, h, d_k, at / run->in->n, at % run->in->n, true);
         turn_heads(run, run->k + at * d_k + rank, 1, d_k, at / run->in->n, at % run->in->n, false);
     }
@@ -411,13 +400,13 @@ static void make_queries_keys_values(struct run *run)
     for (size_t at = 0; at < run->rows && layer_finishes(layer); at++) {
         float *row = run->q + at * h * d_k;
         if (normed)
-            norm_heads(run, row, h, TENSOR_G_Q, TENSOR_C_Q, last ? 1 : scale);
+            norm_heads(run, row, h, d_k, TENSOR_G_Q, TENSOR_C_Q, last ? 1 : scale);
         turn_heads(run, row, h, d_k, at / run->in->n, at % run->in->n, true);
     }
     for (size_t at = 0; at < run->keys && layer_finishes(layer); at++) {
         float *row = run->k + at * h_kv * d_k;
         if (normed)
-            norm_heads(run, row, h_kv, TENSOR_G_K, TENSOR_C_K, 1);
+            norm_heads(run, row, h_kv, d_k, TENSOR_G_K, TENSOR_C_K, 1);
         turn_heads(run, row, h_kv, d_k, at / run->in->m, at % run->in->m, false);
     }
     for (size_t at = 0; last && at < run->rows * h * d_k; at++)

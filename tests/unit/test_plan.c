@@ -1162,6 +1162,17 @@ static void test_digits(void **state)
     CHECK_PLAN("avx2", p.digits, "d_model=75", "h=3", "weight_type=i4", cached[0], cached[1], cached[2]);
 }
 
+/* exact = portable: four sums of a row, LANES / 4 vectors of keys and as many of each query fit into the registers; of
+ * one row four vectors of a key are read at once. */
+static void test_portable_rows(void **state)
+{
+    CHECK_PLAN("avx512", p.cached.held_rows == 3 && p.cached.query_vecs == 4, "exact=portable", "cache=rows",
+               "cache_len=64", "mask=causal");
+    CHECK_PLAN("avx2", p.cached.held_rows == 2, "exact=portable", "cache=rows", "cache_len=64", "mask=causal");
+    CHECK_PLAN("neon", p.cached.held_rows == 4, "exact=portable", "cache=rows", "cache_len=64", "mask=causal");
+    CHECK_PLAN("avx2", p.cached.query_vecs == 8, "cache=rows", "cache_len=64", "mask=causal");
+}
+
 /* Products of bytes take tile registers where a sum has enough words; panels are two registers wide, rows of words
  * lines of the cache, and lower tiles are there for any rest. */
 static void test_tile_registers(void **state)
@@ -1274,7 +1285,8 @@ int main(void)
         cmocka_unit_test(test_rows_apart),
         cmocka_unit_test(test_asking), cmocka_unit_test(test_parts_have_whole_heads),
         cmocka_unit_test(test_gradients), cmocka_unit_test(test_untrained),
-        cmocka_unit_test(test_digits), cmocka_unit_test(test_tile_registers),
+        cmocka_unit_test(test_digits), cmocka_unit_test(test_portable_rows),
+        cmocka_unit_test(test_tile_registers),
         cmocka_unit_test(test_sets_of_dots),
         cmocka_unit_test(test_fast_products),
     };
