@@ -123,7 +123,8 @@ $(BUILD)/runtime/embedded.c: $(carried)
 
 embeds := $(BUILD)/gen/embedded $(BUILD)/runtime/embedded
 $(embeds:=.c): %.c: $(BUILD)/gen/embed %.list
-	$(BUILD)/gen/embed $@ $(files)
+	@echo '$(BUILD)/gen/embed $@ ...'
+	@$(BUILD)/gen/embed $@ $(files)
 
 $(embeds:=.o): %.o: %.c
 	$(compile) -Igen -c -o $@ $<

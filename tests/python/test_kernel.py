@@ -2,12 +2,16 @@
 """Kernel: compiled layers called with arrays, caches, gradients, and the folder of compiled objects."""
 import array
 import ctypes
+import gc
 import os
 import random
 import struct
 import subprocess
 import sys
+import stat
 import tempfile
+import threading
+import time
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -29,7 +33,7 @@ WEIGHTS = ("w_q", "w_k", "w_v", "w_o")
 
 def floats(values):
     """Nested lists as a view that the kernel reads where it lies."""
-    return tensors.view_of(values)
+    return tensors.typed_view(values)[0]
 
 
 class Compiled(unittest.TestCase):
@@ -113,11 +117,20 @@ class Compiled(unittest.TestCase):
             packed(x=[[[None] * D_MODEL]])
         with self.assertRaisesRegex(TypeError, "x is a str; give an array"):
             packed(x="text")
+        with self.assertRaisesRegex(ValueError, r"x has shape \[0\]; this layer"):
+            packed(x=[])
+        with self.assertRaisesRegex(TypeError, "mine takes arrays by name"):
+            packed(x)
+        for name in ("cache", "saved"):
+            with self.assertRaisesRegex(TypeError, f"{name} is an attngen.{name.title()}, which"):
+                packed(x=x, **{name: [1]})
+        with self.assertRaisesRegex(TypeError, "y is written, and a list is copied"):
+            packed(x=x, y=draw(1, 3, D_MODEL))
         with self.assertRaisesRegex(attngen.CallError, "outside the limits"):
             packed(x=draw(1, 7, D_MODEL))
         with self.assertRaisesRegex(attngen.CallError, "NaN or infinite"):
             made.pack({**self.weights, "w_k": [[float("nan")] * D_MODEL] * D_MODEL})
-        with self.assertRaisesRegex(attngen.CallError, "needed is NULL"):
+        with self.assertRaisesRegex(TypeError, r"^mine needs w_k \[8\]\[8\], w_v \[8\]\[8\], w_o \[8\]\[8\]$"):
             made.pack({"w_q": self.weights["w_q"]})
 
     def test_numbers_are_not_rounded(self):
@@ -212,6 +225,45 @@ class Compiled(unittest.TestCase):
         with self.assertRaisesRegex(attngen.CallError, "source or kept"):
             packed(x=x)
 
+    def test_one_call_at_a_time(self):
+        packed = self.compile().pack(self.weights)
+        call, _ = packed.bind(x=floats(draw(1, 3, D_MODEL)))
+        call()
+        with packed._one:
+            for again in (call, lambda: packed(x=draw(1, 3, D_MODEL))):
+                self.assertRaisesRegex(attngen.CallError, "mine is in a call of another thread", again)
+        call()
+        self.assertRaises(attngen.CallError, packed, x=draw(1, 7, D_MODEL))
+        call()  # neither a call that is refused nor one that fails holds the object
+
+    def test_threads_get_right_numbers_or_an_error(self):
+        packed = self.compile(seq_len=256).pack(self.weights)
+        xs = [floats(draw(1, 256, D_MODEL)) for _ in range(2)]
+        expected, bad, refused = [packed(x=x).tobytes() for x in xs], [], []
+        end = time.monotonic() + 0.5
+
+        def work(which):
+            call, outputs = packed.bind(x=xs[which])
+            while time.monotonic() < end:
+                try:
+                    call()
+                    bad.extend([] if outputs["y"].tobytes() == expected[which] else [which])
+                except attngen.CallError:
+                    refused.append(which)
+        threads = [threading.Thread(target=work, args=(which,)) for which in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(bad, [])
+
+    def test_bound_call_keeps_its_arrays(self):
+        call, outputs = self.compile().pack(self.weights).bind(x=floats(draw(1, 3, D_MODEL)))
+        self.assertRaises(TypeError, call, None)
+        gc.collect()
+        call()
+        self.assertNotEqual(set(outputs["y"].tobytes()), {0})
+
     # ---- caches ----
 
     def test_steps_are_the_whole(self):
@@ -230,6 +282,13 @@ class Compiled(unittest.TestCase):
             self.assertEqual(again, parts[0])
             self.assertRaisesRegex(attngen.CallError, "past", packed, x=draw(2, 5, D_MODEL), cache=cache)
             self.assertEqual(cache.past.tolist(), [2, 2])
+
+    def test_caches_refused(self):
+        packed = self.compile(cache="rows", cache_len=6, mask="causal").pack(self.weights)
+        for batch, error in ((0, ValueError), (-1, ValueError), (1.5, TypeError)):
+            self.assertRaises(error, packed.cache, batch)
+        with self.assertRaisesRegex(TypeError, "past: cache= brings it"):
+            packed(x=draw(1, 2, D_MODEL), cache=packed.cache(1), past=[1])
 
     def test_moved_sequence(self):
         packed = self.compile(cache="rows", cache_len=6, mask="causal").pack(self.weights)
@@ -276,6 +335,18 @@ class Compiled(unittest.TestCase):
         self.assertRaisesRegex(attngen.CallError, "outside the limits", packed, x=draw(1, 7, D_MODEL), saved=saved)
         self.assertRaisesRegex(TypeError, "nothing is saved yet", saved.backward, dy)
 
+    def test_seed_is_that_of_the_call(self):
+        packed = self.compile(train=True, dropout=0.5).pack(self.weights)
+        x, dy, found = draw(1, 4, D_MODEL), draw(1, 4, D_MODEL), []
+        for later in (7, 8):
+            saved = kernel.Saved(7)
+            packed(x=x, saved=saved)
+            saved.seed = later
+            found.append(saved.backward(dy)["x"].tolist())
+        self.assertEqual(*found)
+        for seed, error in ((-1, ValueError), (1 << 64, ValueError), ("a", TypeError), (1.5, TypeError)):
+            self.assertRaises(error, kernel.Saved, seed)
+
     def test_gradients_are_added_to_those_of_weights(self):
         packed = self.compile(train=True).pack(self.weights)
         saved, dy = kernel.Saved(), draw(1, 4, D_MODEL)
@@ -293,6 +364,10 @@ class Compiled(unittest.TestCase):
         packed(x=draw(1, 4, D_MODEL), saved=saved)
         dy = draw(1, 4, D_MODEL)
         self.assertRaisesRegex(ValueError, "dy has shape", saved.backward, draw(1, 1, D_MODEL))
+        wide = memoryview(bytes(8 * 4 * D_MODEL)).cast("d", (1, 4, D_MODEL))
+        self.assertRaisesRegex(TypeError, "^dy is d; this layer takes f32", saved.backward, wide)
+        self.assertRaisesRegex(TypeError, "gradient of w_q is written, and a list", saved.backward, dy,
+                               {"w_q": draw(D_MODEL, D_MODEL)})
         for name, rows, error, reason in (("w_q", 1, ValueError, "the gradient of w_q has shape"),
                                           ("w_z", D_MODEL, TypeError, "no gradient of w_z")):
             room = memoryview(bytearray(4 * rows * D_MODEL)).cast("f", (rows, D_MODEL))
@@ -326,6 +401,55 @@ class Compiled(unittest.TestCase):
         before = first.stat().st_mtime_ns
         self.assertEqual(layer.compile("scalar", self.folder).path, first)
         self.assertEqual(first.stat().st_mtime_ns, before)
+
+    def test_damaged_object_is_compiled_again(self):
+        code = ("import sys, attngen\n"
+                "print(attngen.Layer(name='mine', d_model=8, h=2, seq_len=6).compile('scalar', sys.argv[1]).path)")
+        for bad in (None, b"", b"not ELF"):  # each in a process that has not loaded it yet
+            if bad is not None:
+                path.unlink()
+                path.write_bytes(bad)
+                path.chmod(0o700)
+            path = Path(subprocess.check_output([sys.executable, "-c", code, self.folder], text=True).strip())
+            self.assertGreater(path.stat().st_size, 1000)
+
+    def test_object_of_others_is_compiled_again(self):
+        layer = attngen.Layer(name="mine", d_model=D_MODEL, h=2, seq_len=6)
+        path = layer.compile("scalar", self.folder).path
+        path.chmod(0o666)
+        before = path.stat().st_ino
+        layer.compile("scalar", self.folder)
+        self.assertEqual(stat.S_IMODE(path.stat().st_mode) & 0o022, 0)
+        self.assertNotEqual(path.stat().st_ino, before)
+
+    def test_folders_made_are_own(self):
+        umask = os.umask(0)
+        try:
+            attngen.Layer(d_model=D_MODEL, h=2, seq_len=6).compile("scalar", Path(self.folder, "a", "b"))
+        finally:
+            os.umask(umask)
+        for path in (Path(self.folder, "a"), Path(self.folder, "a", "b"), *Path(self.folder, "a", "b").iterdir()):
+            self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o700, path)
+
+    def test_folders_that_cannot_be(self):
+        layer, file = attngen.Layer(d_model=D_MODEL, h=2, seq_len=6), Path(self.folder, "file")
+        file.write_text("")
+        for cache in (file, file / "below"):
+            with self.assertRaisesRegex(attngen.MachineError, "cannot be made.*; name another folder in cache="):
+                layer.compile("scalar", cache)
+        with mock.patch.dict(os.environ), mock.patch("os.path.expanduser", side_effect=lambda path: path), \
+                self.assertRaisesRegex(attngen.MachineError, "no home folder.*; name another folder in cache="):
+            os.environ.pop("XDG_CACHE_HOME", None)
+            layer.compile("scalar")
+        self.assertFalse(os.path.exists("~"))
+
+    def test_relative_folders(self):
+        layer, here = attngen.Layer(d_model=D_MODEL, h=2, seq_len=6), os.getcwd()
+        relative = os.path.relpath(self.folder, here)
+        self.assertEqual(layer.compile("scalar", relative).path.parent, Path(self.folder).resolve())
+        with mock.patch.dict(os.environ, XDG_CACHE_HOME=relative):
+            found = layer.compile("scalar").path.parent
+        self.assertEqual(found, Path(self.folder).resolve() / "attngen" / "python")
 
     def test_folder_of_others(self):
         os.chmod(self.folder, 0o777)

@@ -2,6 +2,7 @@
 """Layer: specs from keywords, texts and files, what attngen writes, and what attnrun says of them."""
 import os
 import re
+import shutil
 import tempfile
 import unittest
 from pathlib import Path
@@ -49,13 +50,61 @@ class Specs(unittest.TestCase):
             attngen.Layer(d_model=16, h=3, seq_len=8)
         with self.assertRaisesRegex(attngen.SpecError, "unknown key"):
             attngen.Layer(heads_of_mine=3, **TINY)
-        with self.assertRaises(OSError):
-            attngen.Layer(self.folder / "none.layer")
+        latin = self.folder / "latin.layer"
+        latin.write_bytes(b"d_model = 16 # \xe9\n")
+        for spec, error, text in ((self.folder / "none.layer", attngen.MachineError, "cannot be read: No such file"),
+                                  (self.folder, attngen.MachineError, "cannot be read: Is a directory"),
+                                  (latin, attngen.SpecError, "latin.layer.*utf-8"),
+                                  ("", attngen.SpecError, "d_model is missing"),
+                                  ("d_model = 16 # \udce9\n", attngen.SpecError, "UTF-8")):
+            with self.subTest(spec), self.assertRaisesRegex(error, text):
+                attngen.Layer(spec)
+        with self.assertRaisesRegex(attngen.SpecError, "has a character NUL"):
+            attngen.Layer("d_model = 16\nh = 2\nseq_len = 8", h="1\0")
+
+    def test_a_name_does_not_say_where_files_are_written(self):
+        kept = self.folder / "kept.layer"
+        kept.write_text("mine")
+        before = set(os.listdir(tempfile.gettempdir()))
+        for name in (str(self.folder / "kept"), "../evil_out", "..", "/"):
+            for spec in ("", "name = x\n"):
+                with self.subTest(name), self.assertRaisesRegex(attngen.SpecError, "not a C identifier"):
+                    attngen.Layer(f"{spec}d_model = 8\nh = 1\nseq_len = 4", name=name)
+        self.assertEqual((kept.read_text(), os.listdir(self.folder)), ("mine", ["kept.layer"]))
+        self.assertNotIn("evil_out.layer", set(os.listdir(tempfile.gettempdir())) - before)
+
+    def test_path_with_an_equals_sign(self):
+        (self.folder / "a=b").mkdir()
+        path = self.folder / "a=b" / "mine.layer"
+        path.write_text("d_model = 16\nh = 2\nseq_len = 8\n")
+        self.assertEqual(attngen.Layer(str(path)).name, "mine")
+
+    def test_byte_order_mark(self):
+        path = self.folder / "mine.layer"
+        text = "\ufeffd_model = 16\nh = 2\nseq_len = 8\n"
+        path.write_text(text, encoding="utf-8")
+        for spec in (path, text):
+            for layer in (attngen.Layer(spec, d_model=32), attngen.Layer(spec).with_keys(d_model=32)):
+                self.assertIn("d_model = 32, h = 2 heads", layer.explain())
+
+    def test_values_of_numpy(self):
+        class Scalar:
+            """As numpy.bool_ is."""
+            def __init__(self, value):
+                self.tolist = lambda: value
+        self.assertIn("bias = true", attngen.Layer(bias=Scalar(True), **TINY).text)
+        self.assertEqual(list(programs.option_words({"digest": Scalar(True), "quiet": Scalar(False)})), ["--digest"])
+        self.assertEqual(list(programs.option_words({"n": Scalar([1, 2])})), ["--n=1,2"])
 
     def test_split_emits_a_file_for_each_set(self):
         files = attngen.Layer(name="cut", **TINY).emit(self.folder, isa="scalar,avx2", split=True)
         self.assertTrue(all(path.exists() for path in files))
         self.assertIn("cut_avx2.c", [path.name for path in files])
+        (self.folder / "cut_test.c").write_text("of another program")
+        for split in (True, False):
+            again = attngen.Layer(name="cut", **TINY).emit(self.folder, isa="scalar", split=split)
+            self.assertEqual({path.name for path in again},
+                             {"cut.h", "cut.c", *(("cut_internal.h", "cut_scalar.c") if split else ())})
 
 
 class Programs(unittest.TestCase):
@@ -65,10 +114,35 @@ class Programs(unittest.TestCase):
 
     def test_a_machine_without_compiler(self):
         with mock.patch.dict(os.environ, CC="", PATH=""), mock.patch("importlib.util.find_spec", return_value=None):
-            self.assertIsNone(programs.compiler())
+            layer = attngen.Layer(**TINY)
+            for call in (layer.compile, layer.check, layer.bench, lambda: next(layer.sweep({"h": [1]}))):
+                with self.assertRaisesRegex(attngen.MachineError, r"no C compiler.*attngen\[compiler\]"):
+                    call()
         package = mock.Mock(origin="/nowhere/ziglang/__init__.py")
         with mock.patch.dict(os.environ, CC="", PATH=""), mock.patch("importlib.util.find_spec", return_value=package):
             self.assertRegex(programs.compiler(), "-m ziglang cc -mcpu=baseline$")
+
+    def test_zig_in_a_folder_with_a_blank(self):
+        real = shutil.which("gcc") or shutil.which("cc")
+        with tempfile.TemporaryDirectory(prefix="a b ") as folder:
+            zig, package = Path(folder, "zig"), mock.Mock(origin=str(Path(folder, "__init__.py")))
+            zig.write_text(f'#!/bin/sh\nshift\nPATH={os.environ["PATH"]}\n'
+                           f'[ "$1" = -mcpu=baseline ] && shift\nexec {real} "$@"\n')
+            zig.chmod(0o755)
+            with mock.patch.dict(os.environ, CC="", PATH="", CFLAGS="-O0"), \
+                    mock.patch("importlib.util.find_spec", return_value=package):
+                self.assertEqual(programs.compiler(), "zig cc -mcpu=baseline")
+                self.assertEqual(attngen.Layer(**TINY).check(isa="scalar")[0].status, "ok")
+                attngen.Layer(**TINY).compile(isa="scalar", cache=folder)
+
+    def test_programs_that_are_not_there(self):
+        with mock.patch.dict(os.environ, ATTNGEN="/none/attngen"), \
+                self.assertRaisesRegex(attngen.MachineError, "/none/attngen is not here"):
+            attngen.Layer(**TINY)
+
+    def test_version(self):
+        text = (Path(__file__).parents[2] / "gen/base/version.h").read_text()
+        self.assertIn(f'"{attngen.__version__}"', text)
 
     def test_errors_by_exit_code(self):
         for code, error in ((1, attngen.CheckError), (2, attngen.SpecError), (3, attngen.MachineError)):
@@ -114,6 +188,40 @@ class Measurements(unittest.TestCase):
             self.assertEqual(len(journal.read_text().splitlines()), 2)
             with self.assertRaisesRegex(attngen.SpecError, "no_key"):
                 list(self.layer.sweep({"no_key": [1]}, **options))
+
+    def test_paths_are_of_the_callers_folder(self):
+        arrays = {"x": [[[0.1 * (t + c) for c in range(16)] for t in range(4)]],
+                  **{name: [[(3 * r + c) % 7 / 7 for c in range(16)] for r in range(16)]
+                     for name in ("w_q", "w_k", "w_v", "w_o")}}
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CFLAGS="-O0"):
+            here = os.getcwd()
+            self.addCleanup(os.chdir, here)
+            for name in ("ATTNGEN", "ATTNRUN"):
+                if name in os.environ:
+                    os.environ[name] = os.path.abspath(os.environ[name])
+            os.chdir(folder)
+            options = dict(isa="scalar", rounds=1, seconds=0)
+            list(self.layer.sweep({"h": [1]}, html="a.html", csv="a.csv", cache="kept", **options))
+            self.layer.tune("mine.plan", isa="scalar", budget=0)
+            for plan in ("mine.plan", Path("mine.plan")):
+                self.layer.explain(plan=plan)
+                self.layer.emit("out", plan=plan)
+                self.layer.check(isa="scalar", plan=plan)
+                self.layer.bench(plan=plan, **options)
+            Path("words").write_text("a\nb\nc\nd\n")
+            self.layer.roof("roof.svg", **options)
+            self.layer.heatmap("map.svg", arrays, isa="scalar", labels="words")
+            self.layer.compile("scalar", cache="objects")
+            for name in ("a.html", "a.csv", "kept", "out/mine.h", "roof.svg", "map.svg", "objects"):
+                self.assertTrue(os.path.exists(name), name)
+            with self.assertRaisesRegex(TypeError, "journal= names the file"):
+                next(self.layer.sweep({"h": [1]}, json="x"))
+            os.chdir(here)
+
+    def test_heatmap_names_the_tensor(self):
+        for wrong in (None, "text", memoryview(bytes(64)).cast("I"), [["a"]], [1 << 40]):
+            with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(TypeError, "^x: ", msg=repr(wrong)):
+                self.layer.heatmap(Path(folder, "map.svg"), {"x": wrong})
 
     def test_heatmap(self):
         arrays = {"x": [[[0.1 * (t + c) for c in range(16)] for t in range(4)]]}

@@ -57,6 +57,10 @@ class Models(unittest.TestCase):
             model.embed([draw_ids()[0], draw_ids()[1][:8]])
         with self.assertRaisesRegex(TypeError, "ids is i32, which 1.5 is not"):
             model.embed([[1.5]])
+        with self.assertRaisesRegex(TypeError, "mean is written, and a list is copied"):
+            model.run(ids=draw_ids(), mean=[[0.0] * 16] * 2)
+        with model._one, self.assertRaisesRegex(attngen.CallError, "bert is in a call of another thread"):
+            model.embed(draw_ids(), LENGTHS, types=types)
         short = memoryview(bytearray(4 * 16)).cast("f", (1, 16))
         with self.assertRaisesRegex(ValueError, r"mean has shape \[1, 16\]; this model takes \[batch\]\[16\]"):
             model.run(ids=draw_ids(), mean=short)
@@ -92,6 +96,8 @@ class Models(unittest.TestCase):
         self.assertEqual(list(model.generate(prompt, 5, end=ids[0])), ids[:1])
         self.assertEqual(len(list(model.generate(prompt, 100))), model.cache_len - len(prompt) + 1)
 
+        with self.assertRaisesRegex(TypeError, "^gpt2 needs past, cache$"):
+            model.run(["logits"], ids=draw_ids())
         self.assertRaises(TypeError, next, model.generate([1.5], 1))
         self.assertRaisesRegex(ValueError, "at least one id", next, model.generate([], 1))
 

@@ -33,7 +33,7 @@ class Cases(unittest.TestCase):
         packed = kernel.pack({name: given[name] for name in given if name in known and known[name].packed})
         inputs = {name: given[name] for name in given
                   if name in known and not known[name].packed and name not in ("y", "attn")}
-        inputs.update({name: tensors.view_of(given[name].tolist()) for name in inputs if known[name].written})
+        inputs.update({name: tensors.typed_view(given[name].tolist())[0] for name in inputs if known[name].written})
         outputs = packed(**inputs)
         outputs = outputs if isinstance(outputs, dict) else {"y": outputs}
         wanted = {name: given[name] for name in ("y", "attn") if name in given}

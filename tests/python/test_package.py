@@ -3,6 +3,7 @@
 programs. Left out on purpose: linking, and other platforms, as make wheel does it.
 """
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,16 @@ def lua_folder():
         if found.returncode == 0:
             return Path(found.stdout.strip()[2:] or "/usr/include")
     return None
+
+
+class Checkout(unittest.TestCase):
+    def test_pip_is_told_of_make_wheel(self):
+        text = (ROOT / "packaging/python/pyproject.toml").read_text()
+        folders = re.findall(r'"([^"]+)"', re.search("backend-path = (.*)", text)[1])
+        for root in (ROOT, ROOT / "packaging/python"):  # of a source distribution, of a checkout
+            self.assertTrue(any((root / folder / "backend.py").exists() for folder in folders), root)
+        with self.assertRaisesRegex(SystemExit, "this is a checkout; run make wheel"):
+            backend.build_wheel("/none")
 
 
 @unittest.skipIf(not shutil.which("make") or not shutil.which("pkg-config") or lua_folder() is None, "no make or Lua")

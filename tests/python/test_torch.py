@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Layers on torch's tensors, and FlexAttention's functions beside torch's own flex_attention, in float64."""
+import copy
 import functools
+import gc
+import io
 import os
 import types
 import unittest
@@ -165,6 +168,74 @@ class Torch(unittest.TestCase):
             ours.out_proj.bias.mul_(2)
             self.assertGreater(before.abs().min().item(), 1e-5)
             self.near(ours(x, need_weights=False)[0], 2 * before, 1e-5)
+
+    def test_parameters_that_change_unseen_are_packed_again(self):
+        from attngen import nn
+        ours = nn.MultiheadAttention(D, 2, seq_len=N, isa="scalar")
+        x = torch.randn(1, N, D)
+        with torch.no_grad():
+            before = ours(x, need_weights=False)[0]
+            packed = next(iter(ours._packed.values()))[2]
+            self.assertTrue(torch.equal(ours(x, need_weights=False)[0], before))
+            self.assertIs(next(iter(ours._packed.values()))[2], packed)  # nothing changed
+            for factor, change in ((2, lambda one: one.data.mul_(2)),
+                                   (4, lambda one: torch.from_numpy(one.detach().numpy()).mul_(2))):
+                change(ours.out_proj.weight)
+                change(ours.out_proj.bias)
+                self.near(ours(x, need_weights=False)[0], factor * before, 1e-5)
+            for parameter in ours.parameters():
+                parameter.data.zero_()
+            self.assertEqual(ours(x, need_weights=False)[0].abs().max(), 0)
+
+    def test_copies_of_modules(self):
+        from attngen import nn
+        ours = nn.MultiheadAttention(D, 2, 0.0, batch_first=True, seq_len=N, isa="scalar")
+        x, file = torch.randn(1, N, D), io.BytesIO()
+        with torch.no_grad():
+            y = ours(x, need_weights=False)[0]
+            torch.save(ours, file)
+            file.seek(0)
+            for other in (copy.deepcopy(ours), torch.load(file, weights_only=False)):
+                self.assertTrue(torch.equal(other(x, need_weights=False)[0], y))
+        with torch.inference_mode():
+            made = nn.MultiheadAttention(D, 2, seq_len=N, isa="scalar")
+            made.load_state_dict(ours.state_dict())
+            self.assertTrue(torch.equal(made(x, need_weights=False)[0], y))
+        for wrong in (dict(dropout=0.5), dict(batch_first=False)):
+            with self.assertRaisesRegex(ValueError, "dropout is 0 and batch_first is True"):
+                nn.MultiheadAttention(D, 2, seq_len=N, **wrong)
+
+    def test_masks_of_integers_are_refused(self):
+        from attngen import nn
+        ours, x = nn.MultiheadAttention(D, 2, seq_len=N, isa="scalar"), torch.randn(1, N, D)
+        for kind in (torch.uint8, torch.int64):
+            for name, shape in (("attn_mask", (N, N)), ("key_padding_mask", (1, N))):
+                with self.assertRaisesRegex(TypeError, f"{name} is {kind}; a mask is of bools, or of floats"):
+                    ours(x, need_weights=False, **{name: torch.ones(shape, dtype=kind)})
+
+    def test_operator_of_a_layer_that_is_gone(self):
+        from attngen import nn
+        made = attngen.Layer(name="mine", d_model=D, h=2, seq_len=N).compile(isa="scalar")
+        weights = {name: torch.randn(D, D) for name in ("w_q", "w_k", "w_v", "w_o")}
+        x, handles = torch.randn(B, N, D), set()
+        for _ in range(20):
+            function = nn.operator(made.pack(weights))
+            handles.add(function.__closure__[0].cell_contents)
+            del function
+            gc.collect()
+        self.assertEqual(len(handles), 20)
+        for handle in handles:
+            with self.assertRaisesRegex(RuntimeError, "the layer of this operator is gone"):
+                torch.ops.attngen.forward(handle, x, D)
+
+    def test_negative_views(self):
+        packed = attngen.Layer(name="mine", d_model=D, h=2, seq_len=N).compile(isa="scalar").pack(
+            {name: torch.randn(D, D) for name in ("w_q", "w_k", "w_v", "w_o")})
+        x = torch.randn(B, N, D)
+        self.assertTrue(torch.equal(packed(x=torch._neg_view(x)), packed(x=-x)))
+        self.assertEqual(tensors.typed_view(torch._neg_view(x))[0].tolist(), (-x).tolist())
+        with self.assertRaisesRegex(TypeError, "y is written, and its layout"):
+            packed(x=x, y=torch._neg_view(torch.zeros(B, N, D)))
 
     def test_compiled_by_torch(self):
         from attngen import nn

@@ -17,9 +17,10 @@ from typing import Any, Iterator, Optional, Sequence, Union
 
 from . import programs
 from .programs import option_words
-from .native import BYTES, CODES, Array, Block, CallError, Tensor, address_of, array_of, compile_folder, new_like
+from .native import BYTES, VIEWS, Array, Block, CallError, OneCall, Tensor, address_of, array_of, fit, load_folder, \
+    new_like
 
-TYPES = {"float": "f32", "int32_t": "i32", "void": "i8"}  # void: a cache of numbers that are not f32, as bytes
+C_TYPES = {"float": "f32", "int32_t": "i32", "void": "i8"}  # void: a cache of numbers that are not f32, as bytes
 CACHE_KINDS = ("rows", "ring", "paged", "none")
 KEPT = ("cache", "states")  # what a call goes on from: its bytes depend on the batch
 KEPT_SHAPE = "[bytes]"
@@ -81,17 +82,18 @@ class Shard(ctypes.Structure):
 def read_args(header: str, name: str) -> "tuple[list[Tensor], list[str]]":
     """Pointers to numbers, and sizes, of the struct NAME_model_args. A field's shape is in the comment behind or above
     it; cache and states have none."""
-    body = re.search(rf"typedef struct {name}_model_args \{{(.*?)\n\}} ", header, re.S).group(1)
-    tensors, sizes = [], []
+    body = header.partition(f"typedef struct {name}_model_args {{")[2].partition("\n} ")[0]
+    tensors: "list[Tensor]" = []
+    sizes: "list[str]" = []
     above = ""
     for line in body.splitlines():
         field = re.match(r"\s*(const )?(\w+) \*(\w+);", line)
-        if field and field.group(2) in TYPES and field.group(3) != "context":
+        if field and field.group(2) in C_TYPES and field.group(3) != "context":
             shape = re.search(r"/\* ((?:\[[^]]*\])+)", line) or re.match(r"\s*/\* ((?:\[[^]]*\])+)", above)
             if shape is None and field.group(3) not in KEPT:
                 raise programs.SpecError(f"the shape of {field.group(3)} is unknown; call {name} from C")
             written = field.group(1) is None
-            tensors.append(Tensor(field.group(3), TYPES[field.group(2)], shape.group(1) if shape else KEPT_SHAPE,
+            tensors.append(Tensor(field.group(3), C_TYPES[field.group(2)], shape.group(1) if shape else KEPT_SHAPE,
                                   False, written, True, False))
         above = line
         counts = re.match(r"\s*size_t ([\w, ]+);", line)
@@ -121,10 +123,9 @@ class Model:
             lines += [f"    args.{size} = size[{i}];" for i, size in enumerate(self._sizes)]
             glue = GLUE.replace("@assignments", "\n".join(lines)).replace("@n", name).replace("@N", name.upper())
             Path(made, "python-glue.c").write_text(glue)  # no layer's name has a hyphen
-            self.path = compile_folder(Path(made), name, cache)
-            names = re.search(r"_MODEL_FILES \\\n((?:.*\\\n)*.*)", header).group(1)
+            self.library, self.path = load_folder(Path(made), name, cache)
+            names = re.findall(r"_MODEL_FILES \\\n((?:.*\\\n)*.*)", header)[0]
         self.fields = {tensor.name: tensor for tensor in self._order}
-        self.library = ctypes.CDLL(str(self.path))
         pointer, size = ctypes.c_void_p, ctypes.c_size_t
         for what, result, arguments in (
                 ("size", size, [ctypes.c_int, size]), ("error", ctypes.c_char_p, [ctypes.c_int]),
@@ -137,7 +138,7 @@ class Model:
         self._size = {what: self.library.py_size(i, 1) for i, what in enumerate(SIZES)}
         self.seq_len, self.cache_len = self._size["seq_len"], self._size["cache_len"]
         self._file, self._model = Block(self._size["file"]), Block(self._size["model"])
-        self._arena = Block(self._size["arena"])
+        self._arena, self._one = Block(self._size["arena"]), OneCall(self.name)
         self._pack([folder / file for file in re.findall(r'"([^"]+)"', names)])
 
     def _check(self, error: int) -> None:
@@ -149,7 +150,7 @@ class Model:
         for path in paths:
             with open(path, "rb") as file:
                 views.append(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
-        shards = (Shard * len(views))(*((address_of(view), view.nbytes) for view in views))
+        shards = (Shard * len(views))(*(Shard(address_of(view), view.nbytes) for view in views))
         work = Block(self._size["work"])
         error = self.library.py_pack(self._file.address, shards, len(views), work.address)
         if error != 0:
@@ -170,7 +171,7 @@ class Model:
                 raise TypeError(f"{self.name} has no {name}; it has {', '.join(self.fields)}")
             arrays[name] = array_of(value, tensor)
             if name not in KEPT:
-                self._fit(tensor, arrays[name].shape, sizes)
+                fit("this model", tensor, arrays[name].shape, sizes)
         for name in [one for one in KEPT if one in arrays]:
             size = math.prod(arrays[name].shape) * BYTES[self.fields[name].type]
             needed = self._kept_bytes(name, sizes.get("batch", 0))
@@ -178,6 +179,9 @@ class Model:
                 sizes["slot_count"] = min(sizes.get("slot_count", size), size // self._kept_bytes(name, 1))
             elif size < needed:
                 raise ValueError(f"{name} has {size} bytes; {sizes['batch']} sequences need {needed}")
+        missing = [name for name in ("past", *KEPT) if name in self.fields and name not in given]
+        if missing:
+            raise TypeError(f"{self.name} needs {', '.join(missing)}")
         outputs = {name: given[name] for name in given if self.fields[name].written and name not in KEPT}
         sample = next(iter(given.values()), None)
         for name in want:
@@ -194,14 +198,9 @@ class Model:
         addresses = (ctypes.c_void_p * len(self._order))(
             *(arrays[tensor.name].address if tensor.name in arrays else None for tensor in self._order))
         counts = (ctypes.c_size_t * max(1, len(self._sizes)))(*(sizes.get(name, 0) for name in self._sizes))
-        self._check(self.library.py_run(self._model.address, addresses, counts, self._arena.address))
+        with self._one:
+            self._check(self.library.py_run(self._model.address, addresses, counts, self._arena.address))
         return outputs
-
-    def _fit(self, tensor: Tensor, shape: "tuple[int, ...]", sizes: "dict[str, int]") -> None:
-        known = [int(extent) if extent.isdigit() else sizes.setdefault(extent, size)
-                 for extent, size in zip(tensor.extents, shape)]
-        if len(tensor.extents) != len(shape) or known != list(shape):
-            raise ValueError(f"{tensor.name} has shape {list(shape)}; this model takes {tensor.shape}")
 
     def embed(self, ids: Any, lengths: Any = None, output: str = "hidden", **given: Any) -> Any:
         """Hidden states [batch][n][d_model] behind the last layer, or another output: "mean", "pooler"."""
@@ -214,13 +213,13 @@ class Model:
         return self.embed(ids, lengths, "logits")
 
     def _kept_bytes(self, name: str, batch: int) -> int:
-        return self.library.py_size(SIZES.index(name), batch)
+        return int(self.library.py_size(SIZES.index(name), batch))
 
     def _kept(self, batch: int) -> "dict[str, Any]":
         kept = {"past": new_like(None, "i32", (batch,))}
         for name in [one for one in KEPT if one in self.fields]:
             size, kind = self._kept_bytes(name, batch), self.fields[name].type
-            kept[name] = Block(size).view(CODES[kind], (size // BYTES[kind],))
+            kept[name] = Block(size).view(VIEWS[kind], (size // BYTES[kind],))
         return kept
 
     def generate(self, ids: Sequence[int], count: int, end: Optional[int] = None) -> Iterator[int]:

@@ -9,6 +9,7 @@ Left out on purpose: what is computed; kernel.py and model.py have the calls.
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -19,15 +20,16 @@ import re
 import struct
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Optional, Tuple
+from typing import Any, Tuple, Union
 
 from . import programs, tensors
 
 FLAGS = ["-O2", "-fPIC", "-shared"]
-CODES = {"f32": "f", "i32": "i", "bool": "B", "bf16": "H", "f16": tensors.HALF, "i8": "b"}  # of views made here
-BYTES = {kind: struct.calcsize(code) for kind, code in CODES.items()}
+VIEWS = {"f32": "f", "i32": "i", "bool": "B", "bf16": "H", "f16": tensors.HALF, "i8": "b"}  # codes of views made here
+BYTES = {kind: struct.calcsize(code) for kind, code in VIEWS.items()}
 # names of types: torch's, numpy's, and codes of the buffer protocol
 TYPES = {"f32": ("float32", "f"), "i32": ("int32", "i"), "bool": ("bool", "uint8", "?", "B"), "i8": ("int8", "b"),
          "bf16": ("bfloat16", "uint16", "H"), "f16": ("float16", "uint16", "e", "H")}
@@ -35,7 +37,25 @@ ALIGNMENT = 64
 
 
 class CallError(programs.Error, ValueError):
-    """A call was refused; the message is the pair's own."""
+    """A call was refused: by the pair, whose message it has, or as the object is in another call."""
+
+
+class OneCall:
+    """Entered by one call at a time: its memory is an object's. Another call meanwhile is a CallError."""
+
+    def __init__(self, name: str):
+        self.name, self.lock = name, threading.Lock()
+
+    def __enter__(self) -> None:
+        if not self.lock.acquire(False):
+            self.refuse()
+
+    def __exit__(self, *_: Any) -> None:
+        self.lock.release()
+
+    def refuse(self) -> None:
+        raise CallError(f"{self.name} is in a call of another thread, and its memory is for one; make an object for "
+                        "each thread")
 
 
 @dataclass(frozen=True)
@@ -61,28 +81,57 @@ class Tensor:
 @functools.lru_cache(maxsize=None)
 def version_of(compiler: str) -> str:
     try:
-        return subprocess.run([*compiler.split(), "--version"], stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, check=True).stdout
+        return subprocess.run([*compiler.split(), "--version"], env=programs.environment(), stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        raise programs.MachineError(f"CC is '{compiler}', which does not tell its version: {error}") from None
+        raise programs.MachineError(f"the compiler '{compiler}' does not tell its version: {error}") from None
 
 
-def cache_folder(given: Optional[str] = None) -> Path:
+OTHER_FOLDER = "name another folder in cache= or XDG_CACHE_HOME"
+
+
+def is_own(path: Path) -> bool:
+    """Nobody else may write to it."""
+    status = path.stat()
+    return status.st_uid == os.getuid() and not status.st_mode & 0o022
+
+
+def cache_folder(given: "Union[None, str, os.PathLike[str]]" = None) -> Path:
     """The folder of compiled layers, which nobody else may write to."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     folder = Path(given) if given else Path(base, "attngen", "python")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = folder.stat()
-    if status.st_uid != os.getuid() or status.st_mode & 0o022:
+    if folder.parts[:1] == ("~",):
+        raise programs.MachineError(f"there is no home folder for compiled layers; {OTHER_FOLDER}")
+    folder = folder.resolve()
+    try:
+        for one in [*reversed(folder.parents), folder]:  # mkdir(parents=True) would give the mode to the last alone
+            if not one.is_dir():
+                one.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise programs.MachineError(f"{folder} cannot be made: {error.strerror}; {OTHER_FOLDER}") from None
+    if not is_own(folder):
         raise programs.MachineError(f"{folder} may be written by others; compiled code is kept in a folder of your own")
     return folder
 
 
-def compile_folder(made: Path, name: str, cache: Optional[str]) -> Path:
-    """The shared object of all C files of a folder, compiled unless the cache has it."""
+def load_folder(made: Path, name: str, cache: "Union[None, str, os.PathLike[str]]") -> "Tuple[ctypes.CDLL, Path]":
+    """The shared object of all C files of a folder, compiled unless the cache has it, and its path. What cannot be
+    loaded, or may be another's, is compiled again."""
+    path = compile_folder(made, name, cache)
+    with contextlib.suppress(OSError):
+        if is_own(path):
+            return ctypes.CDLL(str(path)), path
+    try:
+        path.unlink(missing_ok=True)
+        path = compile_folder(made, name, cache)
+        return ctypes.CDLL(str(path)), path
+    except OSError as error:
+        raise programs.MachineError(f"{path} cannot be loaded: {error}") from None
+
+
+def compile_folder(made: Path, name: str, cache: "Union[None, str, os.PathLike[str]]") -> Path:
+    """The path of the shared object of all C files of a folder, compiled unless the cache has it."""
     compiler = programs.compiler()
-    if compiler is None:
-        raise programs.MachineError("there is no C compiler; set CC, or pip install ziglang")
     flags = [*FLAGS, *os.environ.get("CFLAGS", "").split()]
     digest = hashlib.sha256("\0".join([compiler, version_of(compiler), *flags]).encode())
     for path in sorted(made.glob("*.[ch]")):
@@ -90,15 +139,18 @@ def compile_folder(made: Path, name: str, cache: Optional[str]) -> Path:
     kept = cache_folder(cache) / f"{name}-{digest.hexdigest()[:32]}.so"
     if not kept.exists():
         new = kept.with_name(f".{kept.name}.{os.getpid()}.{os.urandom(4).hex()}")
-        words = [*compiler.split(), *flags, "-o", str(new), *sorted(path.name for path in made.glob("*.c")), "-lm"]
+        words = [*compiler.split(), *flags, "-o", "python.so", *sorted(path.name for path in made.glob("*.c")), "-lm"]
+        result = subprocess.run(words, cwd=made, env=programs.environment(), stdin=subprocess.DEVNULL,
+                                capture_output=True, text=True, errors="replace")
+        programs.raise_for(3 if result.returncode else 0, f"{compiler} failed:\n{result.stderr}")
         try:
-            result = subprocess.run(words, cwd=made, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                    errors="replace")
-            programs.raise_for(3 if result.returncode else 0, f"{compiler} failed:\n{result.stderr}")
+            new.write_bytes(Path(made, "python.so").read_bytes())
+            new.chmod(0o700)  # whatever umask says
             os.replace(new, kept)  # whole or not at all, whoever else compiles it
+        except OSError as error:
+            raise programs.MachineError(f"{kept} cannot be written: {error.strerror}; {OTHER_FOLDER}") from None
         finally:
-            if new.exists():
-                new.unlink()
+            new.unlink(missing_ok=True)
     return kept
 
 
@@ -114,7 +166,7 @@ class PyBuffer(ctypes.Structure):
                 ("suboffsets", ctypes.c_void_p), ("internal", ctypes.c_void_p)]
 
 
-def address_of(view: memoryview) -> int:
+def address_of(view: "memoryview[Any]") -> int:
     """Where a view's bytes are; read-only ones too."""
     buffer = PyBuffer()
     ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), ctypes.byref(buffer), 0)
@@ -132,9 +184,8 @@ class Block:
         self.offset = -begin % ALIGNMENT
         self.address, self.size = begin + self.offset, size
 
-    def view(self, code: str, shape: Tuple[int, ...]) -> memoryview:
-        whole = memoryview(self.memory).cast("B")[self.offset:self.offset + self.size]
-        return whole.cast(code, shape) if math.prod(shape) else whole.cast(code)
+    def view(self, code: str, shape: Tuple[int, ...]) -> "memoryview[Any]":
+        return tensors.as_view(memoryview(self.memory).cast("B")[self.offset:self.offset + self.size], code, shape)
 
 
 @dataclass
@@ -158,14 +209,16 @@ class Array:
 def array_of(value: Any, tensor: Tensor) -> Array:
     """The array's memory; raises TypeError for another type or an output that is not row-major."""
     is_list = isinstance(value, (list, tuple, int, float))
+    if is_list and tensor.written:
+        raise TypeError(f"{tensor.name} is written, and a {type(value).__name__} is copied; give an array")
     if is_list:
-        value = in_type(value, tensor)
+        value, shape = in_type(value, tensor)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
-        kind, contiguous = str(value.dtype).split(".")[-1], value.is_contiguous()
+        kind, contiguous = str(value.dtype).split(".")[-1], value.is_contiguous() and not value.is_neg()
         if value.device.type != "cpu":
             raise TypeError(f"{tensor.name} is on {value.device}; this layer runs on the CPU")
-        owner = value.detach() if contiguous or tensor.written else value.detach().contiguous()
+        owner = value.detach() if contiguous or tensor.written else value.detach().resolve_neg().contiguous()
         place = owner.data_ptr
     elif hasattr(value, "__array_interface__") and hasattr(getattr(value, "flags", None), "c_contiguous"):  # numpy's
         kind, contiguous = value.dtype.name, value.flags.c_contiguous
@@ -190,8 +243,7 @@ def array_of(value: Any, tensor: Tensor) -> Array:
                             "nested lists") from None
         kind, contiguous = owner.format.strip("@=<"), owner.c_contiguous
         if not contiguous and not tensor.written:
-            code = tensors.HALF if kind == "e" else kind
-            owner = memoryview(owner.tobytes()).cast(code, owner.shape)
+            owner = tensors.as_view(owner.tobytes(), tensors.HALF if kind == "e" else kind, owner.shape or ())
         place = (lambda: address_of(owner))
         if tensor.written and owner.readonly:
             raise TypeError(f"{tensor.name} is written, and this buffer is read-only")
@@ -199,15 +251,28 @@ def array_of(value: Any, tensor: Tensor) -> Array:
         raise TypeError(f"{tensor.name} is {kind}; this layer takes {tensor.type}")
     if tensor.written and not contiguous:
         raise TypeError(f"{tensor.name} is written, and its layout is not row-major")
-    return Array(place(), tuple(owner.shape), owner, is_list or not contiguous)
+    return Array(place(), shape if is_list else tuple(owner.shape), owner, is_list or not contiguous)
 
 
-def in_type(value: Any, tensor: Tensor) -> memoryview:
-    """Nested lists as a view of the tensor's type."""
+def fit(who: str, tensor: Tensor, shape: Tuple[int, ...], sizes: "dict[str, int]") -> None:
+    """Compares a shape with the tensor's, and adds the sizes that it has to those known: batch, n."""
+    good = len(tensor.extents) == len(shape)
+    for extent, size in zip(tensor.extents, shape):
+        name, _, other = extent.partition(" or ")
+        if other and size == 1:
+            continue
+        good = good and size == (int(name) if name.isdigit() else sizes.setdefault(name, size))
+    if not good:
+        known = "".join(f", {name} = {size}" for name, size in sizes.items())
+        raise ValueError(f"{tensor.name} has shape {list(shape)}; {who} takes {tensor.shape}{known}")
+
+
+def in_type(value: Any, tensor: Tensor) -> "tuple[memoryview[Any], Tuple[int, ...]]":
+    """Nested lists as a flat view of the tensor's type, and their shape."""
     if tensor.type == "bf16":
         raise TypeError(f"{tensor.name} is bf16, which lists of numbers cannot be; give an array")
     try:
-        numbers, shape, code = tensors.flat(value), tensors.shape_of(value), CODES[tensor.type]
+        numbers, shape, code = tensors.flat(value), tensors.shape_of(value), VIEWS[tensor.type]
     except ValueError as error:
         raise ValueError(f"{tensor.name}: {error}") from None
     block = Block(max(1, len(numbers)) * BYTES[tensor.type])
@@ -223,7 +288,7 @@ def in_type(value: Any, tensor: Tensor) -> memoryview:
             whole[place] = one
         except (TypeError, ValueError, OverflowError, struct.error):
             raise TypeError(f"{tensor.name} is {tensor.type}, which {one!r} is not") from None
-    return whole.cast("B").cast(code, shape) if shape and numbers else whole
+    return whole, shape or (1,)
 
 
 def new_like(sample: Any, kind: str, shape: Tuple[int, ...]) -> Any:
@@ -232,5 +297,5 @@ def new_like(sample: Any, kind: str, shape: Tuple[int, ...]) -> Any:
     if torch is not None and isinstance(sample, torch.Tensor):
         return torch.zeros(shape, dtype=getattr(torch, TYPES[kind][0]))
     if numpy is not None and isinstance(sample, numpy.ndarray):
-        return numpy.zeros(shape, "e" if kind == "f16" else CODES[kind])
-    return Block(math.prod(shape) * BYTES[kind]).view(CODES[kind], shape)
+        return numpy.zeros(shape, "e" if kind == "f16" else VIEWS[kind])
+    return Block(math.prod(shape) * BYTES[kind]).view(VIEWS[kind], shape)

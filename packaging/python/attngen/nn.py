@@ -5,13 +5,15 @@ Left out on purpose: attention dropout, attn_mask of one head at a time, and key
 """
 from __future__ import annotations
 
+import ctypes
+import secrets
 import weakref
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 import torch
 from torch.autograd.function import once_differentiable
 
-from .kernel import Packed, Saved
+from .kernel import Isa, Kernel, Packed, Saved
 from .layer import Layer
 
 NAMES = ("w_q", "w_k", "w_v", "b_q", "b_k", "b_v")
@@ -38,39 +40,76 @@ class _Attention(torch.autograd.Function):
         return (None, None, found["x"], found["source"] if ctx.has_source else None, *weights)
 
 
+_compare = ctypes.CDLL(None).memcmp  # a quarter of the time of torch.equal()
+_compare.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Of two tensors; False where a cannot be looked at in one piece."""
+    return bool(a.shape == b.shape and a.dtype == b.dtype and a.device.type == "cpu" and a.is_contiguous()
+                and _compare(a.data_ptr(), b.data_ptr(), a.numel() * a.element_size()) == 0)
+
+
 class MultiheadAttention(torch.nn.MultiheadAttention):
     """torch.nn.MultiheadAttention, batch first, by a layer made for this shape.
 
     It has torch's parameters, so load_state_dict takes torch's. query [batch][n][embed_dim], key and value the same
     tensor [batch][m][embed_dim]; n up to seq_len, m up to source_len. Gradients come from the layer's own backward.
-    Masks are torch's: True in a mask of bools hides. Returns (y, weights averaged over heads, or None).
+    Masks are torch's: True in a mask of bools hides. Returns (y, weights averaged over heads, or None). One call at a
+    time: another thread's is a CallError.
     """
 
-    def __init__(self, embed_dim: int, num_heads: int, *, seq_len: int, source_len: Optional[int] = None,
-                 bias: bool = True, isa: Optional[str] = None, device: Any = None, dtype: Any = None):
+    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, *, seq_len: int,
+                 source_len: Optional[int] = None, batch_first: bool = True, isa: Isa = None, device: Any = None,
+                 dtype: Any = None):
+        if dropout != 0 or not batch_first:
+            raise ValueError("dropout is 0 and batch_first is True here")
         super().__init__(embed_dim, num_heads, bias=bias, batch_first=True, device=device, dtype=dtype)
         self.seq_len, self.source_len, self.isa = seq_len, source_len or seq_len, isa
-        self._packed: "dict[Any, Any]" = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        self._packed: "dict[Any, tuple[Kernel, Any, Packed]]" = {}
+        self._copies: "list[Any]" = []  # of the parameters that _packed has
+
+    def __getstate__(self) -> "dict[str, Any]":
+        """For copy and pickle: without addresses of this process."""
+        return {key: value for key, value in self.__dict__.items() if key not in ("_packed", "_copies")}
+
+    def __setstate__(self, state: "dict[str, Any]") -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._forget()
+
+    def _parameters_now(self) -> "list[Any]":
+        biased = self.in_proj_bias is not None
+        return [self.in_proj_weight, self.out_proj.weight, *((self.in_proj_bias, self.out_proj.bias) if biased else ())]
+
+    def _unchanged(self) -> "list[Any]":
+        """Copies of the parameters: a new list when one bit of them is another. Versions of tensors would miss what is
+        written by .data or numpy."""
+        now = [one.detach() for one in self._parameters_now()]
+        if len(now) != len(self._copies) or not all(map(same_bits, now, self._copies)):
+            self._copies = [one.clone(memory_format=torch.contiguous_format) for one in now]
+        return self._copies
 
     def _layer(self, cross: bool, mask: str, train: bool, scores: bool) -> Packed:
         """The compiled layer with the parameters as they are now."""
-        key = (cross, mask, train, scores)
-        kernel, version, packed = self._packed.get(key, (None, None, None))
-        if kernel is None:
+        key, copies = (cross, mask, train, scores), self._unchanged()
+        known = self._packed.get(key)
+        if known is not None and known[1] is copies:
+            return known[2]
+        if known is not None:
+            kernel = known[0]
+        else:
             more = {"attention": "cross", "source_len": self.source_len} if cross else {}
             kernel = Layer(name="attention", d_model=self.embed_dim, h=self.num_heads, seq_len=self.seq_len, mask=mask,
                            bias=self.in_proj_bias is not None, weight_layout="out_in", train=train, scores=scores,
                            **more).compile(self.isa)
-        parameters = list(self.parameters())
-        now = [(parameter.data_ptr(), parameter._version) for parameter in parameters]
-        if now != version:
-            weights = dict(zip(NAMES, self.in_proj_weight.detach().chunk(3)))
-            weights["w_o"] = self.out_proj.weight
-            if self.in_proj_bias is not None:
-                weights.update(zip(NAMES[3:], self.in_proj_bias.detach().chunk(3)))
-                weights["b_o"] = self.out_proj.bias
-            packed = kernel.pack(weights)
-        self._packed[key] = kernel, now, packed
+        weights = dict(zip((*NAMES[:3], "w_o"), (*copies[0].chunk(3), copies[1])))
+        if len(copies) == 4:
+            weights.update(zip((*NAMES[3:], "b_o"), (*copies[2].chunk(3), copies[3])))
+        packed = kernel.pack(weights)
+        self._packed[key] = kernel, copies, packed
         return packed
 
     def forward(self, query: Any, key: Any = None, value: Any = None, key_padding_mask: Any = None,
@@ -80,6 +119,9 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
             raise ValueError("query is [batch][n][embed_dim], and value is the tensor of key")
         cross = key is not None and key is not query
         (batch, n, _), m = query.shape, (key if cross else query).shape[1]
+        for name, one in (("attn_mask", attn_mask), ("key_padding_mask", key_padding_mask)):
+            if one is not None and one.dtype != torch.bool and not one.dtype.is_floating_point:
+                raise TypeError(f"{name} is {one.dtype}; a mask is of bools, or of floats that are added to the scores")
         given: "dict[str, Any]" = {}
         mask = "none"
         if is_causal and key_padding_mask is None and not cross:
@@ -95,8 +137,7 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
                         one = torch.zeros(one.shape).masked_fill(one, -torch.inf)
                     hidden = hidden + one
             mask, given["mask_add"] = "additive", hidden.float().expand(-1, -1, n, m).contiguous()
-        parameters = [self.in_proj_weight, self.out_proj.weight]
-        parameters += [self.in_proj_bias, self.out_proj.bias] if self.in_proj_bias is not None else []
+        parameters = self._parameters_now()
         known = [one for one in (query, key, *parameters) if one is not None]
         train = torch.is_grad_enabled() and any(one.requires_grad for one in known)
         packed = self._layer(cross, mask, train, need_weights)
@@ -117,7 +158,11 @@ _KNOWN: "weakref.WeakValueDictionary[int, Packed]" = weakref.WeakValueDictionary
 
 @torch.library.custom_op("attngen::forward", mutates_args=())
 def _forward(handle: int, x: torch.Tensor, width: int) -> torch.Tensor:
-    return _KNOWN[handle](x=x)
+    packed = _KNOWN.get(handle)
+    if packed is None:
+        raise RuntimeError("the layer of this operator is gone, or of another process; keep what operator() returned")
+    y: torch.Tensor = packed(x=x)
+    return y
 
 
 @_forward.register_fake
@@ -125,12 +170,14 @@ def _(handle: int, x: torch.Tensor, width: int) -> torch.Tensor:
     return x.new_empty((*x.shape[:2], width))
 
 
-def operator(packed: Packed) -> Any:
+def operator(packed: Packed) -> "Callable[[torch.Tensor], torch.Tensor]":
     """The layer, whose one tensor is x, as a function of x that torch.compile takes: f = operator(packed); y = f(x)."""
-    handle, width = id(packed), int(packed.kernel.tensors["y"].extents[-1])
+    # graphs that torch exported hold the handle: no other layer may have it, here or in the next process
+    handle, width = secrets.randbits(62), int(packed.kernel.tensors["y"].extents[-1])
     _KNOWN[handle] = packed
 
     def call(x: torch.Tensor) -> torch.Tensor:
-        return torch.ops.attngen.forward(handle, x, width)
-    call.packed = packed
+        y: torch.Tensor = torch.ops.attngen.forward(handle, x, width)
+        return y
+    setattr(call, "packed", packed)
     return call

@@ -41,36 +41,46 @@ def path_of(program: str) -> str:
     """The path of the program "attngen" or "attnrun"."""
     given = os.environ.get(program.upper())
     packed = Path(__file__).parent / "bin" / program
-    if given:
-        return str(Path(given).resolve()) if os.sep in given else given  # programs run in folders of their own
-    found = str(packed) if packed.exists() else shutil.which(program)
+    found = shutil.which(given or program) if given or not packed.exists() else str(packed)
     if found is None:
-        raise MachineError(f"{program} is not here; install a wheel of attngen, or name it in {program.upper()}")
-    return found
+        raise MachineError(f"{given or program} is not here; install a wheel of attngen, or name {program} in "
+                           f"{program.upper()}")
+    return os.path.abspath(found)  # programs run in folders of their own
 
 
-def compiler() -> Optional[str]:
-    """The C compiler as $CC has it, words separated by blanks: $CC, cc, gcc, clang, or zig of the package ziglang."""
+def find_compiler() -> "Tuple[Optional[str], str]":
+    """The C compiler as $CC has it, words separated by blanks: $CC, cc, gcc, clang, or zig of the package ziglang; and
+    the folder that PATH needs for it, whose name may have blanks."""
     if os.environ.get("CC", "").strip():
-        return os.environ["CC"]
+        return os.environ["CC"], ""
     for name in ("cc", "gcc", "clang"):
         if shutil.which(name):
-            return name
+            return name, ""
     package = importlib.util.find_spec("ziglang")
     if package is None or package.origin is None:
-        return None
-    # without the flag zig would compile the scalar code for this processor alone; blanks separate words
-    zig = Path(package.origin).with_name("zig")
-    command = str(zig) if zig.exists() and not set(str(zig)) & set(" \t\n") else f"{sys.executable} -m ziglang"
-    return f"{command} cc -mcpu=baseline"
+        return None, ""
+    zig, python = Path(package.origin).with_name("zig"), Path(sys.executable)
+    folder, words = (zig.parent, "zig") if zig.exists() else (python.parent, f"{python.name} -m ziglang")
+    # without the flag zig would compile the scalar code for this processor alone
+    return f"{words} cc -mcpu=baseline", str(folder)
+
+
+def compiler() -> str:
+    """The words of find_compiler(); raises MachineError if there is none."""
+    words = find_compiler()[0]
+    if words is None:
+        raise MachineError("there is no C compiler; set CC, or pip install attngen[compiler], which installs zig")
+    return words
 
 
 def environment() -> "dict[str, str]":
     """The environment of the programs: this one, and what tells of the compiler and of both programs."""
     variables = dict(os.environ)
-    words = compiler()
+    words, folder = find_compiler()
     if words is not None:
         variables["CC"] = words
+    if folder:
+        variables["PATH"] = os.pathsep.join([folder, variables.get("PATH", os.defpath)])
     variables["ATTNGEN"], variables["ATTNRUN"] = path_of("attngen"), path_of("attnrun")
     return variables
 
@@ -83,10 +93,20 @@ def raise_for(code: int, message: str) -> None:
 
 def run(program: str, words: Sequence[str], folder: Optional[str] = None) -> str:
     """Runs a program, by default in this folder, and returns what it printed; raises its message."""
-    result = subprocess.run([path_of(program), *words], env=environment(), cwd=folder, stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8")
+    result = subprocess.run(**process(program, words), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     raise_for(result.returncode, result.stderr or result.stdout)
-    return result.stdout
+    return str(result.stdout)
+
+
+def process(program: str, words: Sequence[str]) -> "dict[str, Any]":
+    """What subprocess needs to run a program."""
+    if program == "attnrun":
+        compiler()
+    for word in words:
+        if "\0" in word:
+            raise SpecError(f"{word!r} has a character NUL")
+    return {"args": [path_of(program), *words], "env": environment(), "stdin": subprocess.DEVNULL, "text": True,
+            "encoding": "utf-8", "errors": "replace"}
 
 
 def become(program: str) -> None:
@@ -111,6 +131,7 @@ def attnrun() -> None:
 
 def value_text(value: Any) -> str:
     """A value as a spec has it: True as true, a sequence of sizes as 2, 8, None as none."""
+    value = plain(value)
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -118,6 +139,11 @@ def value_text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(value_text(item) for item in value)
     return repr(float(value)) if isinstance(value, float) else str(value)
+
+
+def plain(value: Any) -> Any:
+    """Python's number or list of what numpy and torch have for it."""
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def spec_lines(keys: Mapping[str, Any]) -> Iterator[Tuple[str, str]]:
@@ -133,7 +159,7 @@ def spec_lines(keys: Mapping[str, Any]) -> Iterator[Tuple[str, str]]:
 def option_words(options: Mapping[str, Any]) -> Iterator[str]:
     """Options of a program: rounds=3 is --rounds 3, True is the option alone, False and None are nothing."""
     for name, value in options.items():
-        option = "--" + name.replace("_", "-")
+        option, value = "--" + name.replace("_", "-"), plain(value)
         if value is True:
             yield option
         elif value is not None and value is not False:

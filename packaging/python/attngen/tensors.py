@@ -15,14 +15,15 @@ import struct
 import sys
 from typing import Any, Mapping, Tuple, Union
 
-CODES = {"f": "F32", "d": "F64", "i": "I32", "q": "I64", "l": "I64", "B": "U8", "b": "I8", "?": "BOOL", "e": "F16",
-         "h": "I16", "H": "BF16"}
+# code of a view: the type's name in a file of safetensors
+SAFETENSORS = {"f": "F32", "d": "F64", "i": "I32", "q": "I64", "l": "I64", "B": "U8", "b": "I8", "?": "BOOL",
+               "e": "F16", "h": "I16", "H": "BF16"}
 HALF = "e" if sys.version_info >= (3, 12) else "H"  # f16 in views that are made here: before 3.12 its bits
 # DLPack's code and bits of a type: its name, and the code of a view
 DLPACK = {(0, 8): ("int8", "b"), (0, 16): ("int16", "h"), (0, 32): ("int32", "i"), (0, 64): ("int64", "q"),
           (1, 8): ("uint8", "B"), (1, 16): ("uint16", "H"), (2, 16): ("float16", HALF), (2, 32): ("float32", "f"),
           (2, 64): ("float64", "d"), (4, 16): ("bfloat16", "H"), (6, 8): ("bool", "?")}
-FORMATS = {**{kind: code for code, kind in reversed(list(CODES.items()))}, "F16": HALF}
+FORMATS = {**{kind: code for code, kind in reversed(list(SAFETENSORS.items()))}, "F16": HALF}
 
 
 def shape_of(values: Any) -> Tuple[int, ...]:
@@ -39,6 +40,13 @@ def flat(values: Any) -> "list[Any]":
     return [one for item in values for one in flat(item)] if isinstance(values, (list, tuple)) else [values]
 
 
+def as_view(whole: Any, code: str, shape: Tuple[int, ...]) -> "memoryview[Any]":
+    """Bytes as a view of that shape; one without numbers is flat."""
+    data: Any = memoryview(whole).cast("B")
+    view: "memoryview[Any]" = data.cast(code, shape) if math.prod(shape) else data.cast(code)
+    return view
+
+
 class DLTensor(ctypes.Structure):
     """DLPack's struct of that name, with which DLManagedTensor begins."""
 
@@ -48,7 +56,7 @@ class DLTensor(ctypes.Structure):
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
 
 
-def of_dlpack(tensor: Any) -> "tuple[memoryview, str]":
+def of_dlpack(tensor: Any) -> "tuple[memoryview[Any], str]":
     """What __dlpack__() tells of a tensor: a view of its numbers where they lie, and the name of their type. Raises
     ValueError if they are not on the CPU or not row-major, TypeError for a type that no layer has."""
     capsule = tensor.__dlpack__()
@@ -65,44 +73,43 @@ def of_dlpack(tensor: Any) -> "tuple[memoryview, str]":
         if found.strides and shape[axis] != 1 and found.strides[axis] != apart:
             raise ValueError("the tensor is not row-major")
         apart *= shape[axis]
-    block = (ctypes.c_char * (apart * found.bits // 8)).from_address((found.data or 0) + found.byte_offset)
+    block: Any = (ctypes.c_char * (apart * found.bits // 8)).from_address((found.data or 0) + found.byte_offset)
     block.owner = capsule  # which holds the numbers
-    flat_view = memoryview(block).cast("B").cast(code)
-    return flat_view.cast("B").cast(code, shape) if apart else flat_view, kind
+    return as_view(block, code, tuple(shape)), kind
 
 
-def view_of(tensor: Any) -> memoryview:
-    """The tensor's numbers as a view with its shape, where they lie; of a torch tensor in BF16 the bits as uint16.
-    Nested lists are copied: integers as i32, else f32; so are torch tensors that are not row-major."""
-    return typed_view(tensor)[0]
-
-
-def typed_view(tensor: Any) -> "tuple[memoryview, str]":
-    """view_of() the tensor, and its type in a file of safetensors; uint16 that is no torch tensor is BF16."""
+def typed_view(tensor: Any) -> "tuple[memoryview[Any], str]":
+    """The tensor's numbers as a view with its shape, where they lie, and its type in a file of safetensors; of a torch
+    tensor in BF16 the bits as uint16, and uint16 that is no torch tensor is BF16. Nested lists are copied: integers as
+    i32, else f32; so are torch tensors that are not row-major. Raises TypeError for what is none of these."""
     if isinstance(tensor, (list, tuple)):
         numbers, shape = flat(tensor), shape_of(tensor)
         code = "?" if all(isinstance(one, bool) for one in numbers) else \
             "i" if all(isinstance(one, int) for one in numbers) else "f"
-        if code == "?":
-            view = memoryview(bytes(numbers)).cast("B").cast("?", shape) if numbers else memoryview(b"").cast("?")
-        else:
-            view = memoryview(array.array(code, numbers)).cast("B").cast(code, shape or (1,))
+        view = as_view(bytes(numbers) if code == "?" else array.array(code, numbers), code, shape)
     elif hasattr(tensor, "detach"):  # torch
-        view, kind = of_dlpack(tensor.detach().cpu().contiguous())
+        view, kind = of_dlpack(tensor.detach().cpu().resolve_neg().contiguous())
         if kind == "float16":
             return view, "F16"
     else:
         view = memoryview(tensor)
-    return view, CODES[view.format.strip("@=<")]
+    code = view.format.strip("@" if sys.byteorder == "big" else "@=<")
+    if code not in SAFETENSORS:
+        raise TypeError(f"its type {view.format} is none of a layer in this machine's byte order")
+    return view, SAFETENSORS[code]
 
 
-def write(path: Union[str, "os.PathLike[str]"], tensors: Mapping[str, Any]) -> None:
+def write(path: Union[str, "os.PathLike[str]"], arrays: Mapping[str, Any]) -> None:
     """Writes the tensors by name; uint16 is the bits of BF16."""
     header, data = {}, []
     begin = 0
-    for name, tensor in tensors.items():
-        view, kind = typed_view(tensor)
-        header[name] = {"dtype": kind, "shape": list(view.shape), "data_offsets": [begin, begin + view.nbytes]}
+    for name, tensor in arrays.items():
+        try:
+            view, kind = typed_view(tensor)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise TypeError(f"{name}: {error}") from None
+        header[name] = {"dtype": kind, "shape": list(view.shape or ()),
+                        "data_offsets": [begin, begin + view.nbytes]}
         begin += view.nbytes
         data.append(view.tobytes())
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -111,7 +118,7 @@ def write(path: Union[str, "os.PathLike[str]"], tensors: Mapping[str, Any]) -> N
         file.write(struct.pack("<Q", len(text)) + text + b"".join(data))
 
 
-def read(path: Union[str, "os.PathLike[str]"]) -> "dict[str, memoryview]":
+def read(path: Union[str, "os.PathLike[str]"]) -> "dict[str, memoryview[Any]]":
     """Tensors by name: views with a shape, which numpy.asarray and torch.frombuffer take, and .tolist() nests. BF16,
     and before Python 3.12 F16, are the bits as uint16."""
     with open(path, "rb") as file:
@@ -122,6 +129,5 @@ def read(path: Union[str, "os.PathLike[str]"]) -> "dict[str, memoryview]":
         if name != "__metadata__":
             first, last = row["data_offsets"]
             code = FORMATS[row["dtype"]]
-            body = memoryview(whole)[8 + size + first:8 + size + last].cast(code)
-            tensors[name] = body.cast("B").cast(code, row["shape"]) if math.prod(row["shape"]) else body
+            tensors[name] = as_view(memoryview(whole)[8 + size + first:8 + size + last], code, tuple(row["shape"]))
     return tensors
