@@ -405,12 +405,15 @@ class Compiled(unittest.TestCase):
     def test_damaged_object_is_compiled_again(self):
         code = ("import sys, attngen\n"
                 "print(attngen.Layer(name='mine', d_model=8, h=2, seq_len=6).compile('scalar', sys.argv[1]).path)")
-        for bad in (None, b"", b"not ELF"):  # each in a process that has not loaded it yet
-            if bad is not None:
-                path.unlink()
-                path.write_bytes(bad)
-                path.chmod(0o700)
-            path = Path(subprocess.check_output([sys.executable, "-c", code, self.folder], text=True).strip())
+        def compiled():
+            """In a process that has not loaded it yet."""
+            return Path(subprocess.check_output([sys.executable, "-c", code, self.folder], text=True).strip())
+        path = compiled()
+        for bad in (b"", b"not ELF"):
+            path.unlink()
+            path.write_bytes(bad)
+            path.chmod(0o700)
+            self.assertEqual(compiled(), path)
             self.assertGreater(path.stat().st_size, 1000)
 
     def test_object_of_others_is_compiled_again(self):

@@ -83,7 +83,7 @@ class Layer:
         self._set = {key: value for key, value in lines.items() if key in there}  # other keys are lines of their own
         added = [f"{key} = {value}\n" for key, value in lines.items() if key not in there]
         self.text = (text if not text or text.endswith("\n") else text + "\n") + "".join(added)
-        self.name = lines.get("name") or there.get("name") or name
+        self.name = self._set.get("name") or dict(lines_of(self.text)).get("name") or name
         is_plain = re.fullmatch(r"\w{1,200}", self.name, re.ASCII)  # a key may not say where files are written
         self._file = f"{self.name if is_plain else name}.layer"
         self._generate(["--explain", "--isa", "scalar"])
