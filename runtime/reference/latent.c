@@ -32,6 +32,7 @@ struct latent *latent_make(struct pool *pool, const struct layer *layer, size_t 
     const size_t d_model = (size_t)layer->d_model, from = (size_t)layer->latent.d_latent;
     const size_t d_head = (size_t)layer->latent.d_head, d_value = (size_t)layer->latent.d_value;
     const size_t dims = (size_t)layer->rope.dims;
+    const bool turns = layer->rope.kind != ROPE_NONE;
     of->norm_q = norm_of_rank(layer, layer->latent.q_rank);
     of->norm_kv = norm_of_rank(layer, layer->latent.rank);
     of->turn = *layer;
@@ -43,8 +44,8 @@ struct latent *latent_make(struct pool *pool, const struct layer *layer, size_t 
     of->w_uv = pool_doubles(pool, rank * d_value);
     of->q = rows_of(pool, rows, q_rank, true, false);
     of->kv = rows_of(pool, new_keys, rank, true, false);
-    of->turn_q = rows_of(pool, rows, dims, false, true);
-    of->turn_k = rows_of(pool, new_keys, dims, false, true);
+    of->turn_q = rows_of(pool, rows, dims, false, turns);
+    of->turn_k = rows_of(pool, new_keys, dims, false, turns);
     of->latent_q = pool_doubles(pool, rows * from);
     of->heads = pool_doubles(pool, rows * d_head);
     of->head_keys = pool_doubles(pool, keys * d_head);

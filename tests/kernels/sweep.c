@@ -660,6 +660,12 @@ static void draw_latent(struct dice *dice, struct draft *d)
     d->rope_beta_fast = d->rope_beta_slow = 0;
     d->rope_truncate = NULL;
     d->rope_len = 0;
+    if (chance(dice, 0.15)) { /* shared columns as they are */
+        d->rope = "none";
+        d->rope_dims -= between(dice, 0, 1);
+        d->rope_theta = 0;
+        d->rope_positions = NULL;
+    }
     d->latent = word_or_none(dice, "expanded", "absorbed");
     if (d->cache != NULL && d->latent == NULL && chance(dice, 0.5)) { /* calls of either form */
         const int64_t more = 52 + near_edge(dice, 40);
@@ -1297,6 +1303,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("train, identity", d->train && d->w_v) F("train, h_kv", d->train && d->h_kv > 0) \
     F("train, out_in", d->train && d->weight_layout) F("train, additive", d->train && d->mask & MASK_ADDITIVE) \
     F("portable", d->exact) F("latent", d->kv_rank > 0) F("latent, cached", d->kv_rank > 0 && d->cache != NULL) \
+    F("latent, not turned", d->kv_rank > 0 && is(d->rope, "none")) \
     F("latent, narrow weights", d->kv_rank > 0 && d->weight_type != NULL) \
     F("latent, narrow tensors", d->kv_rank > 0 && d->tensor_type != NULL) \
     F("latent, many heads cached", d->kv_rank > 0 && d->cache != NULL && d->h > 24) \

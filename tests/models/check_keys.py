@@ -5,7 +5,8 @@
     python3 check_keys.py ATTNGEN [FAMILY…]      needs the packages of requirements.txt; make test-keys
 
 For each family and class a small model is drawn. Then each key of the family's config class and of the base class, and
-keys of older releases, get each of their VALUES, and with a family's first class keys of other families too.
+keys of older releases, get each of their VALUES (with a family's other classes the first alone, unless a head reads the
+key, or with -a), and with a family's first class keys of other families too.
 transformers draws a model for it and writes its numbers, and import reads config.json as it stands. check_import.py
 computes the model in float64 and compares with transformers. FILES are changes of the file: heads of other classes in
 it, tables of a stack's own, tensors taken away.
@@ -114,6 +115,8 @@ FAMILIES = {
     "mamba2": ("Mamba2", dict(num_heads=4, head_dim=6, hidden_size=12, n_groups=2, state_size=5, num_hidden_layers=2,
                               vocab_size=23, bos_token_id=1, eos_token_id=2)),
     "olmo_hybrid": ("OlmoHybrid", dict(HYBRID, pad_token_id=0, eos_token_id=1)),
+    "kimi_linear": ("KimiLinear", dict(LATENT, layer_types=HYBRID["layer_types"], mlp_layer_types=["dense"] * 3,
+                                       linear_num_heads=2, linear_head_dim=5, bos_token_id=1, eos_token_id=2)),
     "minicpm3": ("MiniCPM3", dict(LATENT, scale_emb=3, dim_model_base=16)),
     "deepseek_v2": ("DeepseekV2", dict(LATENT, first_k_dense_replace=3, q_lora_rank=None)),
     "deepseek_v3": ("DeepseekV3", dict(LATENT, first_k_dense_replace=3)),
@@ -189,6 +192,8 @@ RELATED = {"rope_scaling": {"rope_parameters"}, "rope_theta": {"rope_parameters"
            "dense_act_fn": {"feed_forward_proj"}, "partial_rotary_factor": {"rope_parameters"},
            "is_gated_act": {"feed_forward_proj"},
            "original_max_position_embeddings": {"rope_parameters"}}
+# Keys that a head reads: with each class all values; others get all of theirs with a family's first class alone.
+OF_HEADS = re.compile(r"label|tie_word|pool|class|logit|pad_token|is_decoder|architectures|problem|summary|_act|activation")
 # Two keys and more at a time.
 PAIRS = [
     {"use_sliding_window": True, "sliding_window": w, "max_window_layers": m} for w in (None, 3) for m in (0, 1)
@@ -326,8 +331,8 @@ COUNTED = "agreed", "moved", "refused", "wrong", "none"  # moved: of the agreed 
 # ---- one case ----
 
 class Ladder:
-    def __init__(self, attngen, verbose):
-        self.attngen, self.verbose = attngen, verbose
+    def __init__(self, attngen, verbose, all_values=False):
+        self.attngen, self.verbose, self.all_values = attngen, verbose, all_values
         self.counts, self.usual = collections.Counter(), {}
         self.folder = tempfile.TemporaryDirectory()
 
@@ -340,7 +345,7 @@ class Ladder:
         try:
             torch.manual_seed(7)
             (folder / "config.json").write_text(json.dumps(config))
-            drawn = kind(config_class(family).from_pretrained(folder))
+            drawn = kind._from_config(config_class(family).from_pretrained(folder), attn_implementation="eager")
             with torch.no_grad():
                 for name, weight in drawn.named_parameters():
                     weight.add_(torch.randn_like(weight) * 0.3)
@@ -349,11 +354,12 @@ class Ladder:
             return folder, None
         path = folder / "model.safetensors"
         (folder / "config.json").write_text(json.dumps(config))
-        if change is not None:
-            tensors = load_file(path)
-            if not change(family, tensors):
-                return folder, False
-            save_file(tensors, path, metadata={"format": "pt"})
+        if change is None:  # as it would be read again, in half the time
+            return folder, gated_delta.use(drawn.double()).eval()
+        tensors = load_file(path)
+        if not change(family, tensors):
+            return folder, False
+        save_file(tensors, path, metadata={"format": "pt"})
         try:
             return folder, gated_delta.use(
                 kind.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")).eval()
@@ -415,19 +421,20 @@ class Ladder:
                 self.case(family, kind, {}, change)
             for key, value in {**keys, **others}.items():
                 few = 1 if key in others or not RELATED.get(key, set(keys)) & set(own) else None
+                few = 1 if kind != kinds[0] and not self.all_values and not OF_HEADS.search(key) else few
                 for other in values_of(key, value)[:few]:
                     self.case(family, kind, {key: other})
             for pair in PAIRS:
-                if any(key in keys for key in pair):
+                if any(key in keys for key in pair) and (others or self.all_values or OF_HEADS.search(" ".join(pair))):
                     self.case(family, kind, pair)
             others = {}
 
 
 def main(words):
-    ladder = Ladder(words[1], "-v" in words)
+    ladder = Ladder(words[1], "-v" in words, "-a" in words)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # of keys that transformers deprecates
-    families = [word for word in words[2:] if word != "-v"]
+    families = [word for word in words[2:] if word not in ("-a", "-v")]
     for family in families or FAMILIES:
         before = ladder.counts.copy()
         ladder.family(family)

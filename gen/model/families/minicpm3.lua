@@ -38,9 +38,8 @@ return function(m, more)
             w.g_dq = q_rank and at .. "self_attn.q_a_layernorm.weight" or nil
         end,
         rope = function(_, spec, of, layer)
-            if more then -- cosines are 1, sines too small to change a number of f32
-                spec:add("rope", "half"):add("rope_dims", dims, "qk_rope_head_dim")
-                spec:add("rope_scaling", "linear"):add("rope_factor", 1e30, "no rotation")
+            if more then
+                spec:add("rope", "none"):add("rope_dims", dims, "qk_rope_head_dim")
                 return
             end
             m:rope(spec, setmetatable({d_k = dims}, {__index = of}), layer,
