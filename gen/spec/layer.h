@@ -141,7 +141,7 @@ struct layer {
     enum layer_w_v w_v;
     bool identity; /* w_v = identity */
     /* Latent attention, rank > 0: keys are of one head, [c, k_r], c [rank] and [rope.dims] columns of x, which
-     * rope turns, or none; heads have queries and keys [d_nope + rope.dims], values [d_value]. As it is computed, d_k is
+     * rope turns, or none; heads have queries and keys [d_nope + rope.dims], values [d_value]. As computed, d_k is
      * rank + rope.dims, d_v is rank, h_kv is 1. d_latent: what queries are made of, q_rank or d_model. */
     struct {
         int64_t rank, q_rank, d_latent, d_nope, d_head, d_value;

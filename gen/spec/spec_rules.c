@@ -191,7 +191,6 @@ static void check_latent(struct spec *spec)
         {KEY_W_O, W_O_DENSE, "heads' sums go through W_UV, then W_O", "w_o = dense"},
         {KEY_QK_NORM, NORM_NONE, "the latents are normed", "qk_norm = none"},
         {KEY_GATE, GATE_NONE, "gates of latent attention are not there yet", "gate = none"},
-        {KEY_BIAS, 0, "biases of latent attention are not there yet", "bias = false"},
         {KEY_PRECISION, PRECISION_F32, "latents are multiplied in f32", "precision = f32"}};
     const int64_t weights = value_of(spec, KEY_WEIGHT_TYPE);
     if (!is_given(spec, KEY_KV_RANK))

@@ -241,9 +241,9 @@ def latent(spec, w, x):
     def turned(rows):
         rest, last = rows.split((rows.shape[-1] - dims, dims), -1)
         return torch.cat([rest, turn(last, spec)], -1) if spec["rope"] != "none" else rows
-    rows = norm(x @ w["w_dq"], "rms", spec["qk_norm_eps"], w["g_dq"]) if "q_rank" in spec else x
+    rows = norm(linear(x, w["w_dq"], w.get("b_dq")), "rms", spec["qk_norm_eps"], w["g_dq"]) if "q_rank" in spec else x
     q = turned((rows @ w["w_q"]).unflatten(-1, (h, d)).transpose(1, 2))
-    c, shared = (x @ w["w_dkv"]).split((r, dims), -1)
+    c, shared = linear(x, w["w_dkv"], w.get("b_dkv")).split((r, dims), -1)
     c, shared = norm(c, "rms", spec["qk_norm_eps"], w["g_dkv"]), turned(shared)
     k, v = ((c @ w[key]).unflatten(-1, (h, -1)).transpose(1, 2) for key in ("w_uk", "w_uv"))
     assert v.shape[-1] == d_v
