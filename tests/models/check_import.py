@@ -382,8 +382,8 @@ class Model:
         if kind == "patches":
             of = self.sections[stack + " patches"]
             w = get(of["w"], transpose=False)
-            x = F.conv2d(data, w, get(of["b"]), stride=w.shape[-1]).flatten(2).transpose(1, 2)
-            first = [get(e[key]).expand(len(x), -1, -1) for key in ("class", "distillation") if key in e]
+            x = F.conv2d(data, w, get(of["b"]) if "b" in of else None, stride=w.shape[-1]).flatten(2).transpose(1, 2)
+            first = [get(e[key]).reshape(1, -1, x.shape[-1]).expand(len(x), -1, -1) for key in ("class", "distillation") if key in e]
             self.leading = sum(rows.shape[1] for rows in first) + ("registers" in e and get(e["registers"]).shape[-2])
             x = torch.cat([*first, x], 1)
         elif kind == "frames":

@@ -46,6 +46,8 @@ LATENT = dict(LLAMA, num_key_value_heads=4, q_lora_rank=10, kv_lora_rank=9, qk_r
               v_head_dim=5, pad_token_id=0)
 PICTURES = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=20, image_size=12,
                 patch_size=4)
+DINO = {key: value for key, value in PICTURES.items() if key != "intermediate_size"}  # mlp_ratio says it
+SECTIONS = dict(rope_type="default", mrope_section=[2, 2, 2], rope_theta=10000.0)
 TEXTS = dict(BERT, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 
 # model_type → names of classes begin with, a small config
@@ -120,10 +122,11 @@ FAMILIES = {
     "minicpm3": ("MiniCPM3", dict(LATENT, scale_emb=3, dim_model_base=16)),
     "deepseek_v2": ("DeepseekV2", dict(LATENT, first_k_dense_replace=3, q_lora_rank=None)),
     "deepseek_v3": ("DeepseekV3", dict(LATENT, first_k_dense_replace=3)),
-    "dinov2": ("Dinov2", PICTURES), "dinov2_with_registers": ("Dinov2WithRegisters", PICTURES),
+    "dinov2": ("Dinov2", DINO), "dinov2_with_registers": ("Dinov2WithRegisters", DINO),
     "clip_text_model": ("CLIPText", TEXTS), "clip_vision_model": ("CLIPVision", PICTURES),
     "siglip_text_model": ("SiglipText", dict(TEXTS, pad_token_id=1)), "siglip_vision_model": ("SiglipVision", PICTURES),
-    "qwen2_vl_text": ("Qwen2VLText", LLAMA), "qwen2_5_vl_text": ("Qwen2_5_VLText", LLAMA),
+    "qwen2_vl_text": ("Qwen2VLText", dict(LLAMA, rope_parameters=SECTIONS)),
+    "qwen2_5_vl_text": ("Qwen2_5_VLText", dict(LLAMA, rope_parameters=SECTIONS)),
     "qwen3_vl_text": ("Qwen3VLText", dict(LLAMA, head_dim=14)),
     "mt5": ("MT5", dict(d_model=16, d_kv=6, d_ff=20, num_layers=2, num_heads=2, vocab_size=23, decoder_start_token_id=0,
                         relative_attention_num_buckets=8, relative_attention_max_distance=12)),
