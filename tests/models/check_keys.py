@@ -357,10 +357,10 @@ class Ladder:
             return folder, None
         path = folder / "model.safetensors"
         (folder / "config.json").write_text(json.dumps(config))
-        if change is None:  # as it would be read again, in half the time
+        if change is None and not drawn._keys_to_ignore_on_save:  # as it would be read again, in half the time
             return folder, gated_delta.use(drawn.double()).eval()
         tensors = load_file(path)
-        if not change(family, tensors):
+        if change is not None and not change(family, tensors):
             return folder, False
         save_file(tensors, path, metadata={"format": "pt"})
         try:
@@ -370,7 +370,8 @@ class Ladder:
             return folder, None
 
     def case(self, family, kind, keys, change=None):
-        config = {"model_type": family, "architectures": [kind.__name__], **FAMILIES[family][1], **keys}
+        padded = {"pad_token_id": 0} if kind.__name__.endswith("ForSequenceClassification") else {}  # its batches need one
+        config = {"model_type": family, "architectures": [kind.__name__], **padded, **FAMILIES[family][1], **keys}
         folder, model = self.drawn(family, kind, config, change)
         if model is False:
             return
