@@ -295,7 +295,7 @@ static void push_finish(struct emit *emit, const struct layer *layer)
     emit_set_boolean(emit, "FINISHES", layer_finishes(layer));
     emit_set_boolean(emit, "FINISH_COPIES", layer->projected); /* from the caller's rows */
     emit_set_boolean(emit, "NORM_GAINS", layer_has_tensor(layer, TENSOR_G_Q));
-    emit_set_integer(emit, "ROPE_DIMS", turns ? layer->rope.dims : 0);
+    emit_set_integer(emit, "ROPE_DIMS", turns || layer_is_latent(layer) ? layer->rope.dims : 0);
     /* the packed block may lack a row's cosines and sines: a phase of their own makes them */
     emit_set_boolean(emit, "ROPE_MADE", layer_makes_turns(layer));
     emit_set_integer(emit, "ROPE_AXES", turns ? layer->rope.axes : 1); /* positions of a token */

@@ -303,17 +303,18 @@ static void explain_latent(struct walk *w)
     const double n = (double)l->seq_len, m = (double)l->source_len;
     char text[FINISH_TEXT];
     rope_text(l, text);
-    begin_step(w, STEP_Q, "q_i = %s W_Q,i, Q_i = [q_i W_UK,i^T, turned]", q_rank > 0 ? "n(x W_DQ)" : "x");
+    begin_step(w, STEP_Q, "q_i = %s W_Q,i, Q_i = [q_i W_UK,i^T, its last columns]", q_rank > 0 ? "n(x W_DQ)" : "x");
     line(w, "%sW_Q %s, W_UK %s%s",
          q_rank > 0 ? write_text("W_DQ %s, ", weight_extents(l, TENSOR_W_DQ).text).text : "",
          weight_extents(l, TENSOR_W_Q).text, weight_extents(l, TENSOR_W_UK).text,
          q_rank > 0 ? write_text(", g_dq [" D64 "]", q_rank).text : "");
-    line(w, "q_i is " D64 " wide, and its last " D64 " columns are turned; Q %s", l->latent.d_head, dims,
-         heads_of(l->h, l->seq_len, l->d_k).text);
-    line(w, "%.230s", text);
+    line(w, "q_i is " D64 " wide, and its last " D64 " columns are %s; Q %s", l->latent.d_head, dims,
+         l->rope.kind != ROPE_NONE ? "turned" : "not turned", heads_of(l->h, l->seq_len, l->d_k).text);
+    if (l->rope.kind != ROPE_NONE)
+        line(w, "%.230s", text);
     cost_lines(w, STEP_Q);
-    begin_step(w, STEP_K, "K = [n(c), turned] of x W_DKV, one for all heads");
-    line(w, "W_DKV %s, g_dkv [" D64 "]; c has " D64 " columns, then come " D64 " that are turned",
+    begin_step(w, STEP_K, "K = [n(c), k_r] of x W_DKV, one for all heads");
+    line(w, "W_DKV %s, g_dkv [" D64 "]; c has " D64 " columns, then come " D64 " of k_r",
          weight_extents(l, TENSOR_W_DKV).text, rank, rank, dims);
     cost_lines(w, STEP_K);
     begin_step(w, STEP_V, "V = c, columns 0 ... " D64 " of K", rank - 1);

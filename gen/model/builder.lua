@@ -57,9 +57,9 @@ function Model:base(file)
     return host.run("model/families/" .. file .. ".lua")
 end
 
--- Which products have biases, as decoder.lua calls them, where two keys say it
-function Model.flagged_biases(c)
-    return (c:flag("attention_bias", false) and "qkvo" or "") .. (c:flag("mlp_bias", false) and "1" or "")
+-- Which products have biases, as decoder.lua calls them, where two keys say it, or one: `plain` feed-forwards have none
+function Model.flagged_biases(c, plain)
+    return (c:flag("attention_bias", false) and "qkvo" or "") .. (not plain and c:flag("mlp_bias", false) and "1" or "")
 end
 
 -- A stack of tokens, as decoder.lua says.

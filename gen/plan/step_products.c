@@ -97,7 +97,7 @@ static bool plan_down_to_latents(struct plan_isa *p, const struct layer *layer, 
     g->of_keys = !queries;
     g->writes = down ? LAYOUT_LATENT_Q : queries ? LAYOUT_HEADS_Q : LAYOUT_KEYS;
     p->layouts[g->writes] = rows_of(g->name, OWNER_SCRATCH, heads, tokens, d, d, row_stride(p, heads * d));
-    begin_panels(p, g, layer->d_model, heads * d, false);
+    begin_panels(p, g, layer->d_model, heads * d, layer->bias && (down || !queries));
     end_panels(p, layer, g, layer->seq_len, p->batch_rows);
     return true;
 }

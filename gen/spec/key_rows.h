@@ -172,7 +172,8 @@ KEY(ROPE, rope, WORD, FIELD(rope.kind), .context = "ROPE",
               {"interleaved", ROPE_INTERLEAVED, "gptj"}},
     .nicknames = {{"rotary do_rotary use_rope", ", half or interleaved"},
                   {"rotary_interleaved rope_interleaved", ", as in rope = interleaved"}})
-KEY(ROPE_DIMS, rope_dims, SIZE, FIELD(rope.dims), .steers = STEERS_MEANT, OF_ROPE,
+KEY(ROPE_DIMS, rope_dims, SIZE, FIELD(rope.dims), .steers = STEERS_MEANT, .has_meaning = has_rope_dims,
+    .idle = "nothing is rotated; leave it out, or write rope = half",
     .nicknames = {{"partial_rotary_factor rotary_pct", ", that times d_k"}, {"rotary_dim", ""}})
 KEY(ROPE_THETA, rope_theta, POSITIVE, FIELD(rope.theta), .absent = 10000, .steers = STEERS_NOTHING, OF_ROPE,
     .nicknames = {{"rotary_emb_base rope_base rotary_base", ""}})

@@ -6,6 +6,7 @@
 
 static bool has_projections(struct spec *spec) { return !is_projected(spec); }
 static bool is_latent(struct spec *spec) { return is_given(spec, KEY_KV_RANK); }
+static bool has_rope_dims(struct spec *spec) { return has_rope(spec) || is_latent(spec); }
 static bool has_w_v(struct spec *spec) { return !is_projected(spec) || shares_keys(spec); }
 static bool has_own_keys(struct spec *spec) { return is_cross(spec) || is_projected(spec) || is_cached(spec); }
 static bool has_width(struct spec *spec)

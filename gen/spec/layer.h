@@ -140,9 +140,9 @@ struct layer {
     bool tied;     /* w_k = tied */
     enum layer_w_v w_v;
     bool identity; /* w_v = identity */
-    /* Latent attention, rank > 0: keys are of one head, [c, k_r], c [rank] and a rotated part [rope.dims] of x; heads
-     * have queries and keys [d_nope + rope.dims], values [d_value]. As it is computed, d_k is rank + rope.dims, d_v is
-     * rank, h_kv is 1. d_latent: what queries are made of, q_rank or d_model. */
+    /* Latent attention, rank > 0: keys are of one head, [c, k_r], c [rank] and [rope.dims] columns of x, which
+     * rope turns, or none; heads have queries and keys [d_nope + rope.dims], values [d_value]. As computed, d_k is
+     * rank + rope.dims, d_v is rank, h_kv is 1. d_latent: what queries are made of, q_rank or d_model. */
     struct {
         int64_t rank, q_rank, d_latent, d_nope, d_head, d_value;
     } latent;
@@ -327,10 +327,11 @@ static inline int64_t layer_new_keys(const struct layer *layer)
 {
     return layer_has_cache(layer) ? layer->seq_len : layer->source_len;
 }
-/* Whether queries and keys are normed or rotated between projection and scores. */
+/* Whether queries and keys are normed, rotated or put together between projection and scores. */
 static inline bool layer_finishes(const struct layer *layer)
 {
-    return layer_attends(layer) && (layer->qk_norm != NORM_NONE || layer->rope.kind != ROPE_NONE);
+    return layer_attends(layer) &&
+           (layer->qk_norm != NORM_NONE || layer->rope.kind != ROPE_NONE || layer_is_latent(layer));
 }
 
 /* Philox's words below this number drop a weight: floor(dropout 2^32); 0: none is dropped. */

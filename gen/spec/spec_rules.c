@@ -191,7 +191,6 @@ static void check_latent(struct spec *spec)
         {KEY_W_O, W_O_DENSE, "heads' sums go through W_UV, then W_O", "w_o = dense"},
         {KEY_QK_NORM, NORM_NONE, "the latents are normed", "qk_norm = none"},
         {KEY_GATE, GATE_NONE, "gates of latent attention are not there yet", "gate = none"},
-        {KEY_BIAS, 0, "biases of latent attention are not there yet", "bias = false"},
         {KEY_PRECISION, PRECISION_F32, "latents are multiplied in f32", "precision = f32"}};
     const int64_t weights = value_of(spec, KEY_WEIGHT_TYPE);
     if (!is_given(spec, KEY_KV_RANK))
@@ -205,10 +204,10 @@ static void check_latent(struct spec *spec)
               "own; write weight_type = bf16 or f16", key_word(KEY_WEIGHT_TYPE, weights));
     refuse_if(spec, is_given(spec, KEY_H_KV), KEY_H_KV,
               "h_kv is given beside kv_rank, but all heads share one latent; leave out h_kv");
-    refuse_if(spec, !has_rope(spec) || !is_given(spec, KEY_ROPE_DIMS), KEY_KV_RANK,
-              "kv_rank needs rope and rope_dims, the rotated part of keys that all heads share; write for example rope "
-              "= half and rope_dims = 64");
-    refuse_if(spec, has_rope(spec) && head_width(spec) > 0 && whole(spec, KEY_ROPE_DIMS) >= head_width(spec),
+    refuse_if(spec, !is_given(spec, KEY_ROPE) || !is_given(spec, KEY_ROPE_DIMS), KEY_KV_RANK,
+              "kv_rank needs rope and rope_dims, the part of keys that all heads share; write for example rope = half, "
+              "or none, and rope_dims = 64");
+    refuse_if(spec, head_width(spec) > 0 && whole(spec, KEY_ROPE_DIMS) >= head_width(spec),
               KEY_ROPE_DIMS, "rope_dims = %lld leaves nothing of d_k = %lld for the part that latents are multiplied "
               "with; write a larger d_k, or fewer rope_dims", whole(spec, KEY_ROPE_DIMS), head_width(spec));
 }

@@ -37,7 +37,7 @@ TENSOR(MASK_ADD, mask_add, OF_PAIRS, F32, layer_has_cache(l) ? "[batch|1][h|1][n
        .note = ", added to the scaled scores; -inf hides, a finite -1e9 does not")
 TENSOR(W_Q, w_q, WEIGHT, F32,
        layer_is_latent(l) ? "[d_latent][h*d_head]" : l->split ? "[h][d_in_q][d_k]" : "[d_in_q][h*d_k]", projects(l))
-TENSOR(B_Q, b_q, BIAS, F32, "[h*d_k]", l->bias && projects(l))
+TENSOR(B_Q, b_q, BIAS, F32, "[h*d_k]", l->bias && projects(l) && !layer_is_latent(l))
 TENSOR(W_K, w_k, WEIGHT, F32, l->split ? "[h_kv][d_in_kv][d_k]" : "[d_in_kv][h_kv*d_k]", has_keys(l))
 TENSOR(B_K, b_k, BIAS, F32, "[h_kv*d_k]", l->bias && has_keys(l))
 TENSOR(W_V, w_v, WEIGHT, F32,
@@ -138,9 +138,11 @@ TENSOR(W_GATE, w_gate, WEIGHT, F32, l->gate == GATE_HEADS ? "[d_model][h]" : "[d
 TENSOR(B_GATE, b_gate, BIAS, F32, l->gate == GATE_HEADS ? "[h]" : "[h*d_v]", l->gate != GATE_NONE && l->bias)
 TENSOR(CONV_X, conv_x, LEARNED, F32, "[conv_channels][conv_taps]", layer_is_convolution(l))
 TENSOR(W_DQ, w_dq, WEIGHT, F32, "[d_model][q_rank]", l->latent.q_rank > 0)
+TENSOR(B_DQ, b_dq, BIAS, F32, "[q_rank]", l->bias && l->latent.q_rank > 0)
 TENSOR(G_DQ, g_dq, LEARNED, F32, "[q_rank]", l->latent.q_rank > 0)
 TENSOR(W_DKV, w_dkv, WEIGHT, F32, "[d_model][d_k]", layer_is_latent(l),
-       .note = ", columns of the latent, then those that are rotated")
+       .note = ", columns of the latent, then those that keys share")
+TENSOR(B_DKV, b_dkv, BIAS, F32, "[d_k]", l->bias && layer_is_latent(l))
 TENSOR(G_DKV, g_dkv, LEARNED, F32, "[kv_rank]", layer_is_latent(l))
 TENSOR(W_UK, w_uk, WEIGHT, F32, "[kv_rank][h*d_nope]", layer_is_latent(l))
 TENSOR(W_UV, w_uv, WEIGHT, F32, "[kv_rank][h*d_value]", layer_is_latent(l))

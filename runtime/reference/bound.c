@@ -134,7 +134,7 @@ static void make_all(struct propagation *p, const struct reference *reference)
         p->stage = pool_doubles(work, max_size(rows, m) * (q_rank + head + d_k));
         p->stage_size = pool_doubles(work, max_size(rows, m) * (q_rank + head + d_k + value));
         p->of_stage = block_error_make(work, max_size(rows, m), q_rank + head + rank);
-        p->no_bias = pool_doubles(work, q_rank + head + d_k + value);
+        p->no_bias = pool_doubles(work, head + d_k + value);
         p->made.k = pool_doubles(work, m * head);
         p->made.v = pool_doubles(work, m * value);
         p->made.v_size = pool_doubles(work, m * value);
@@ -454,7 +454,7 @@ static void latent_query_errors(struct propagation *p, const struct reference_he
     memset(p->q_open, 0, rows);
     const struct block_error *made = &p->x;
     if (q_rank > 0) {
-        const struct projection down = {.a = head->x, .w = l->w_dq, .b = p->no_bias, .rows = rows,
+        const struct projection down = {.a = head->x, .w = l->w_dq, .b = l->b_dq, .rows = rows,
                                         .in = d_model, .d = q_rank, .operand = &p->x,
                                         .tensor = TENSOR_W_DQ, .factor = 1, .roundings = 2,
                                         .moved = moved_projection(p, p->moved[0], l->w_dq, TENSOR_W_DQ, d_model,
@@ -505,7 +505,7 @@ static void latent_key_errors(struct propagation *p, const struct reference_head
     const size_t in = (size_t)p->layer->d_model, d_k = (size_t)p->layer->d_k, rank = (size_t)p->layer->latent.rank;
     const size_t cached = head->cached, fresh = head->keys - cached;
     double *const of_k = p->k + cached * d_k;
-    const struct projection down = {.a = head->s, .w = l->w_dkv, .b = p->no_bias, .rows = fresh, .in = in, .d = d_k,
+    const struct projection down = {.a = head->s, .w = l->w_dkv, .b = l->b_dkv, .rows = fresh, .in = in, .d = d_k,
                                     .operand = &p->s, .tensor = TENSOR_W_DKV, .factor = 1, .roundings = 2,
                                     .moved = moved_projection(p, p->moved[0], l->w_dkv, TENSOR_W_DKV, in, d_k, 0, 1)};
     if (cached > 0)

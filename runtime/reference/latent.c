@@ -32,19 +32,22 @@ struct latent *latent_make(struct pool *pool, const struct layer *layer, size_t 
     const size_t d_model = (size_t)layer->d_model, from = (size_t)layer->latent.d_latent;
     const size_t d_head = (size_t)layer->latent.d_head, d_value = (size_t)layer->latent.d_value;
     const size_t dims = (size_t)layer->rope.dims;
+    const bool turns = layer->rope.kind != ROPE_NONE;
     of->norm_q = norm_of_rank(layer, layer->latent.q_rank);
     of->norm_kv = norm_of_rank(layer, layer->latent.rank);
     of->turn = *layer;
     of->turn.d_k = layer->rope.dims;
     of->w_dq = pool_doubles(pool, d_model * q_rank);
+    of->b_dq = pool_doubles(pool, q_rank);
+    of->b_dkv = pool_doubles(pool, (size_t)layer->d_k);
     of->w_q = pool_doubles(pool, from * d_head);
     of->w_dkv = pool_doubles(pool, d_model * (size_t)layer->d_k);
     of->w_uk = pool_doubles(pool, rank * (size_t)layer->latent.d_nope);
     of->w_uv = pool_doubles(pool, rank * d_value);
     of->q = rows_of(pool, rows, q_rank, true, false);
     of->kv = rows_of(pool, new_keys, rank, true, false);
-    of->turn_q = rows_of(pool, rows, dims, false, true);
-    of->turn_k = rows_of(pool, new_keys, dims, false, true);
+    of->turn_q = rows_of(pool, rows, dims, false, turns);
+    of->turn_k = rows_of(pool, new_keys, dims, false, turns);
     of->latent_q = pool_doubles(pool, rows * from);
     of->heads = pool_doubles(pool, rows * d_head);
     of->head_keys = pool_doubles(pool, keys * d_head);
@@ -59,17 +62,19 @@ static void take_columns(double *to, size_t to_row, const double *from, size_t r
         memcpy(to + r * to_row, from + r * row, columns * sizeof *to);
 }
 
-static void multiply(double *out, const double *a, const double *w, size_t rows, size_t depth, size_t columns)
+static void multiply(double *out, const double *a, const double *w, const double *b, size_t rows, size_t depth,
+                     size_t columns)
 {
-    memset(out, 0, rows * columns * sizeof *out);
+    for (size_t at = 0; at < rows * columns; at++)
+        out[at] = b != NULL ? b[at % columns] : 0;
     product_add(out, columns, a, depth, w, columns, rows, depth, columns);
 }
 
-static void take_gains(struct finish *of, const struct inputs *in, enum layer_tensor tensor)
+static void take_numbers(double *to, const struct inputs *in, enum layer_tensor tensor, size_t count)
 {
-    const float *gains = inputs_floats(in, tensor);
-    for (size_t c = 0; c < of->d; c++)
-        of->gain[c] = (double)gains[c];
+    const float *numbers = inputs_floats(in, tensor);
+    for (size_t c = 0; c < count && numbers != NULL; c++)
+        to[c] = (double)numbers[c];
 }
 
 void latent_queries(struct latent *of, const struct layer *layer, const struct inputs *in, const double *x, size_t rows,
@@ -82,8 +87,9 @@ void latent_queries(struct latent *of, const struct layer *layer, const struct i
     of->q.rows = of->turn_q.rows = rows;
     if (q_rank > 0) {
         reference_projection(of->w_dq, layer, inputs_floats(in, TENSOR_W_DQ), d_model, q_rank, 0, 1);
-        multiply(of->q.from, x, of->w_dq, rows, d_model, q_rank);
-        take_gains(&of->q, in, TENSOR_G_DQ);
+        take_numbers(of->b_dq, in, TENSOR_B_DQ, q_rank);
+        multiply(of->q.from, x, of->w_dq, of->b_dq, rows, d_model, q_rank);
+        take_numbers(of->q.gain, in, TENSOR_G_DQ, q_rank);
         finish_rows(&of->norm_q, &of->q, of->latent_q);
     } else {
         memcpy(of->latent_q, x, rows * d_model * sizeof *x);
@@ -91,7 +97,7 @@ void latent_queries(struct latent *of, const struct layer *layer, const struct i
     reference_projection(of->w_q, layer, inputs_floats(in, TENSOR_W_Q), from, d_head, i, h);
     reference_projection(of->w_uk, layer, inputs_floats(in, TENSOR_W_UK), rank, d_nope, i, h);
     reference_projection(of->w_uv, layer, inputs_floats(in, TENSOR_W_UV), rank, (size_t)layer->latent.d_value, i, h);
-    multiply(of->heads, of->latent_q, of->w_q, rows, from, d_head);
+    multiply(of->heads, of->latent_q, of->w_q, NULL, rows, from, d_head);
     take_columns(of->turn_q.from, dims, of->heads + d_nope, d_head, dims, rows);
     double *const turned = memory_get(rows * dims, sizeof *turned);
     finish_rows(&of->turn, &of->turn_q, turned);
@@ -115,10 +121,11 @@ void latent_keys(struct latent *of, const struct layer *layer, const struct inpu
     double *const made = memory_get(keys * d_k, sizeof *made);
     of->kv.rows = of->turn_k.rows = keys;
     reference_projection(of->w_dkv, layer, inputs_floats(in, TENSOR_W_DKV), d_model, d_k, 0, 1);
-    multiply(k, s, of->w_dkv, keys, d_model, d_k);
+    take_numbers(of->b_dkv, in, TENSOR_B_DKV, d_k);
+    multiply(k, s, of->w_dkv, of->b_dkv, keys, d_model, d_k);
     take_columns(of->kv.from, rank, k, d_k, rank, keys);
     take_columns(of->turn_k.from, dims, k + rank, d_k, dims, keys);
-    take_gains(&of->kv, in, TENSOR_G_DKV);
+    take_numbers(of->kv.gain, in, TENSOR_G_DKV, rank);
     finish_rows(&of->norm_kv, &of->kv, made);
     take_columns(k, d_k, made, rank, rank, keys);
     finish_rows(&of->turn, &of->turn_k, made);
@@ -132,10 +139,10 @@ void latent_expand(struct latent *of, const struct layer *layer, const double *k
     const size_t d_nope = (size_t)layer->latent.d_nope, d_value = (size_t)layer->latent.d_value;
     double *const c = memory_get(keys * rank, sizeof *c), *const made = memory_get(keys * d_nope, sizeof *made);
     take_columns(c, rank, k, d_k, rank, keys);
-    multiply(made, c, of->w_uk, keys, rank, d_nope);
+    multiply(made, c, of->w_uk, NULL, keys, rank, d_nope);
     take_columns(of->head_keys, d_head, made, d_nope, d_nope, keys);
     take_columns(of->head_keys + d_nope, d_head, k + rank, d_k, (size_t)layer->rope.dims, keys);
-    multiply(of->values, c, of->w_uv, keys, rank, d_value);
+    multiply(of->values, c, of->w_uv, NULL, keys, rank, d_value);
     free(c);
     free(made);
 }

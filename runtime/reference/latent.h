@@ -18,6 +18,7 @@ struct reference_head;
 struct latent {
     struct layer norm_q, norm_kv, turn; /* a norm of q_rank numbers, of kv_rank ones; a rotation of rope.dims */
     double *w_dq, *w_dkv;               /* in_out */
+    double *b_dq, *b_dkv;               /* zeros without bias */
     double *w_q, *w_uk, *w_uv;          /* of a head [d_latent][d_head], [rank][d_nope], [rank][d_value] */
     struct finish q, kv;                /* before their norms: x W_DQ [rows][q_rank], x W_DKV's latent [keys][rank] */
     struct finish turn_q, turn_k;       /* before rotation, [rows][rope.dims], [keys][rope.dims] */

@@ -357,7 +357,7 @@ static void make_latents(struct run *run)
     const size_t d_nope = (size_t)layer->latent.d_nope;
     float *from = run->x;
     if (q_rank > 0)
-        from = portable_project(run, from, run->rows, layer->d_model, TENSOR_W_DQ, TENSOR_COUNT, q_rank, 1, 1);
+        from = portable_project(run, from, run->rows, layer->d_model, TENSOR_W_DQ, TENSOR_B_DQ, q_rank, 1, 1);
     for (size_t at = 0; q_rank > 0 && at < run->rows; at++)
         norm_heads(run, from + at * q_rank, 1, q_rank, TENSOR_G_DQ, TENSOR_C_Q, 1);
     const float *heads = portable_project(run, from, run->rows, layer->latent.d_latent, TENSOR_W_Q, TENSOR_COUNT, h * d,
@@ -366,7 +366,7 @@ static void make_latents(struct run *run)
     multiply_heads(run, run->q, d_k, heads, d, TENSOR_W_UK, d_nope, true);
     for (size_t at = 0; at < run->rows * h; at++)
         memcpy(run->q + at * d_k + rank, heads + at * d + d_nope, (d - d_nope) * sizeof *heads);
-    run->k = portable_project(run, run->x, run->keys, layer->d_model, TENSOR_W_DKV, TENSOR_COUNT, d_k, 1, 1);
+    run->k = portable_project(run, run->x, run->keys, layer->d_model, TENSOR_W_DKV, TENSOR_B_DKV, d_k, 1, 1);
     for (size_t at = 0; at < run->rows; at++) {
         norm_heads(run, run->k + at * d_k, 1, rank, TENSOR_G_DKV, TENSOR_C_K, 1);
         turn_heads(run, run->q + at * h * d_k + rank, h, d_k, at / run->in->n, at % run->in->n, true);

@@ -635,7 +635,7 @@ static void draw_shared(struct dice *dice, struct draft *d)
 /* Keys of one latent and a rotated part, in place of what attends; its masks, cache, block and lengths stay. */
 static void draw_latent(struct dice *dice, struct draft *d)
 {
-    d->input = d->heads = d->attention = d->w_k = d->w_v = d->w_o = d->width = d->bias = d->qk_norm = d->gate = NULL;
+    d->input = d->heads = d->attention = d->w_k = d->w_v = d->w_o = d->width = d->qk_norm = d->gate = NULL;
     d->qk_norm_gains = d->qk_norm_bias = d->precision = d->fold = NULL;
     d->weight_type = chance(dice, 0.3) ? WORD(dice, "bf16", "f16") : NULL;
     d->tensor_type = chance(dice, 0.15) ? WORD(dice, "bf16", "f16") : NULL;
@@ -660,6 +660,12 @@ static void draw_latent(struct dice *dice, struct draft *d)
     d->rope_beta_fast = d->rope_beta_slow = 0;
     d->rope_truncate = NULL;
     d->rope_len = 0;
+    if (chance(dice, 0.15)) { /* shared columns as they are */
+        d->rope = "none";
+        d->rope_dims -= between(dice, 0, 1);
+        d->rope_theta = 0;
+        d->rope_positions = NULL;
+    }
     d->latent = word_or_none(dice, "expanded", "absorbed");
     if (d->cache != NULL && d->latent == NULL && chance(dice, 0.5)) { /* calls of either form */
         const int64_t more = 52 + near_edge(dice, 40);
@@ -1297,6 +1303,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("train, identity", d->train && d->w_v) F("train, h_kv", d->train && d->h_kv > 0) \
     F("train, out_in", d->train && d->weight_layout) F("train, additive", d->train && d->mask & MASK_ADDITIVE) \
     F("portable", d->exact) F("latent", d->kv_rank > 0) F("latent, cached", d->kv_rank > 0 && d->cache != NULL) \
+    F("latent, biases", d->kv_rank > 0 && d->bias) F("latent, not turned", d->kv_rank > 0 && is(d->rope, "none")) \
     F("latent, narrow weights", d->kv_rank > 0 && d->weight_type != NULL) \
     F("latent, narrow tensors", d->kv_rank > 0 && d->tensor_type != NULL) \
     F("latent, many heads cached", d->kv_rank > 0 && d->cache != NULL && d->h > 24) \

@@ -316,13 +316,14 @@ def latent(r):
     return {"hidden_size": 24, "num_attention_heads": 3, "num_key_value_heads": 3, "num_hidden_layers": layers,
             "vocab_size": r.randint(20, 40), "intermediate_size": 20, "first_k_dense_replace": layers,
             "q_lora_rank": r.choice([None, 10]), "kv_lora_rank": r.choice([8, 13]), "qk_nope_head_dim": r.choice([6, 9]),
-            "qk_rope_head_dim": dims, "v_head_dim": r.choice([5, 8]), "max_position_embeddings": 40,
+            "qk_rope_head_dim": dims, "v_head_dim": r.choice([5, 8]), "attention_bias": r.choice([True, False]),
+            "max_position_embeddings": 40,
             "rope_parameters": {**r.choice(kinds), "rope_theta": 10000.0}}
 
 
 @family("deepseek_v2", "DeepseekV2ForCausalLM")
 def _(r):
-    return latent(r)
+    return {**latent(r), "mlp_bias": r.choice([True, False])}
 
 
 @family("deepseek_v3", "DeepseekV3ForCausalLM")

@@ -48,13 +48,13 @@ SPEC = dict(
     rope={"none", "half", "interleaved"}, relative={"none", "t5"}, alibi={"true", "false"},
     norm_shared={"true", "false"}, norm_bias={"true", "false"}, input_norm={"true", "false"},
     qk_norm={"none", "rms", "rms_all", "l2_sum", "layer"}, qk_norm_gains={"shared", "heads"}, qk_norm_bias={"true", "false"},
-    gate={"none", "features"}, out_gate={"silu"}, weight_layout={"in_out", "out_in"}, rope_truncate={"true", "false"},
+    gate={"none", "features"}, out_gate={"silu", "sigmoid"}, decay={"head", "column"}, weight_layout={"in_out", "out_in"}, rope_truncate={"true", "false"},
     rope_scaling={"none", "linear", "llama3", "yarn", "dynamic", "longrope"},
     mask={"none", "padding", "padding+window", "causal+padding", "causal+padding+window", "causal+window+padding"},
     **dict.fromkeys("d_model h h_kv d_k d_v d_ff d_in d_out scale softcap norm_eps window_left window_right rope_theta rope_dims "
                     "rope_factor "
                     "rope_original_len rope_low rope_high rope_beta_fast rope_beta_slow rope_attention_factor "
-                    "rope_factors rope_long_factors rope_len rel_buckets rel_distance h_v conv_taps qk_norm_eps out_norm_eps beta_scale "
+                    "decay_rank gate_rank rope_factors rope_long_factors rope_len rel_buckets rel_distance h_v conv_taps qk_norm_eps out_norm_eps beta_scale "
                     "dt_min dt_max out_norm_groups rel_left rel_right kv_rank q_rank".split()),
     rule={"gated", "gated_delta"}, conv_bias={"true", "false"}, dt_values={"true"}, skip={"true"},
     norm_before_gate={"false"}, rel_keys={"none", "heads"}, rel_queries={"none", "heads"}, rel_rows={"clamped", "log"},
@@ -131,7 +131,7 @@ class Weights:
         if transpose and "out_in" in words:
             tensor = tensor.T
         if "columns" in words:
-            tensor = tensor.flatten() if tensor.dim() == 3 else tensor  # of a convolution: numbers
+            tensor = tensor.flatten() if tensor.dim() > 2 else tensor  # of a convolution or of heads: numbers
             begin, end = words[words.index("columns") + 1].split("..")
             each = int(words[words.index("of") + 1]) if "of" in words else tensor.shape[-1]
             tensor = tensor.unflatten(-1, (-1, each))[..., int(begin):int(end)].flatten(-2)
@@ -240,11 +240,11 @@ def latent(spec, w, x):
 
     def turned(rows):
         rest, last = rows.split((rows.shape[-1] - dims, dims), -1)
-        return torch.cat([rest, turn(last, spec)], -1)
-    rows = norm(x @ w["w_dq"], "rms", spec["qk_norm_eps"], w["g_dq"]) if "q_rank" in spec else x
+        return torch.cat([rest, turn(last, spec)], -1) if spec["rope"] != "none" else rows
+    rows = norm(linear(x, w["w_dq"], w.get("b_dq")), "rms", spec["qk_norm_eps"], w["g_dq"]) if "q_rank" in spec else x
     q = turned((rows @ w["w_q"]).unflatten(-1, (h, d)).transpose(1, 2))
-    c, shared = (x @ w["w_dkv"]).split((r, dims), -1)
-    c, shared = norm(c, "rms", spec["qk_norm_eps"], w["g_dkv"]), turn(shared, spec)
+    c, shared = linear(x, w["w_dkv"], w.get("b_dkv")).split((r, dims), -1)
+    c, shared = norm(c, "rms", spec["qk_norm_eps"], w["g_dkv"]), turned(shared)
     k, v = ((c @ w[key]).unflatten(-1, (h, -1)).transpose(1, 2) for key in ("w_uk", "w_uv"))
     assert v.shape[-1] == d_v
     return q, torch.cat([k, shared[:, None].expand(-1, h, -1, -1)], -1), v
@@ -315,10 +315,13 @@ def recurrent(spec, w, x):
         u = (o.flatten(2) * F.silu(linear(x, w["w_z"], w.get("b_z")))).unflatten(-1, (int(spec["out_norm_groups"]), -1))
         return linear(norm(u, "rms", spec["norm_eps"], None).flatten(2) * w["g_o"], w["w_o"], w.get("b_o"))
     assert spec["qk_norm"] == "l2_sum" and float(spec["qk_norm_eps"]) == 1e-6  # as gated_delta.rule() has it
-    g = -w["a_log"].exp() * F.softplus(linear(x, w["w_a"], None) + w["dt_b"])
+    columns = d_k if spec.get("decay") == "column" else 1
+    made = (linear(x, w["w_da"], None) if "decay_rank" in spec else x) @ w["w_a"] + w["dt_b"]
+    g = -w["a_log"].exp()[:, None] * F.softplus(made).unflatten(-1, (states, columns))
     beta = float(spec.get("beta_scale", 1)) * torch.sigmoid(linear(x, w["w_b"], None))
     o = norm(gated_delta.rule(q, k, v, g, beta)[0], "rms", spec.get("out_norm_eps", spec["norm_eps"]), w["g_o"])
-    return linear(o.flatten(2) * F.silu(linear(x, w["w_z"], None)), w["w_o"], None)
+    z = (linear(x, w["w_dz"], None) if "gate_rank" in spec else x) @ w["w_z"]
+    return linear(o.flatten(2) * (torch.sigmoid if spec["out_gate"] == "sigmoid" else F.silu)(z), w["w_o"], None)
 
 
 def block(spec, w, x, source=None, lengths=None):
@@ -379,8 +382,8 @@ class Model:
         if kind == "patches":
             of = self.sections[stack + " patches"]
             w = get(of["w"], transpose=False)
-            x = F.conv2d(data, w, get(of["b"]), stride=w.shape[-1]).flatten(2).transpose(1, 2)
-            first = [get(e[key]).expand(len(x), -1, -1) for key in ("class", "distillation") if key in e]
+            x = F.conv2d(data, w, get(of["b"]) if "b" in of else None, stride=w.shape[-1]).flatten(2).transpose(1, 2)
+            first = [get(e[key]).reshape(1, -1, x.shape[-1]).expand(len(x), -1, -1) for key in ("class", "distillation") if key in e]
             self.leading = sum(rows.shape[1] for rows in first) + ("registers" in e and get(e["registers"]).shape[-2])
             x = torch.cat([*first, x], 1)
         elif kind == "frames":

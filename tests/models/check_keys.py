@@ -5,7 +5,8 @@
     python3 check_keys.py ATTNGEN [FAMILY…]      needs the packages of requirements.txt; make test-keys
 
 For each family and class a small model is drawn. Then each key of the family's config class and of the base class, and
-keys of older releases, get each of their VALUES, and with a family's first class keys of other families too.
+keys of older releases, get each of their VALUES (with a family's other classes the first alone, unless a head reads the
+key, or with -a), and with a family's first class keys of other families too.
 transformers draws a model for it and writes its numbers, and import reads config.json as it stands. check_import.py
 computes the model in float64 and compares with transformers. FILES are changes of the file: heads of other classes in
 it, tables of a stack's own, tensors taken away.
@@ -45,6 +46,8 @@ LATENT = dict(LLAMA, num_key_value_heads=4, q_lora_rank=10, kv_lora_rank=9, qk_r
               v_head_dim=5, pad_token_id=0)
 PICTURES = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=20, image_size=12,
                 patch_size=4)
+DINO = {key: value for key, value in PICTURES.items() if key != "intermediate_size"}  # mlp_ratio says it
+SECTIONS = dict(rope_type="default", mrope_section=[2, 2, 2], rope_theta=10000.0)
 TEXTS = dict(BERT, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 
 # model_type → names of classes begin with, a small config
@@ -114,13 +117,16 @@ FAMILIES = {
     "mamba2": ("Mamba2", dict(num_heads=4, head_dim=6, hidden_size=12, n_groups=2, state_size=5, num_hidden_layers=2,
                               vocab_size=23, bos_token_id=1, eos_token_id=2)),
     "olmo_hybrid": ("OlmoHybrid", dict(HYBRID, pad_token_id=0, eos_token_id=1)),
+    "kimi_linear": ("KimiLinear", dict(LATENT, layer_types=HYBRID["layer_types"], mlp_layer_types=["dense"] * 3,
+                                       linear_num_heads=2, linear_head_dim=5, bos_token_id=1, eos_token_id=2)),
     "minicpm3": ("MiniCPM3", dict(LATENT, scale_emb=3, dim_model_base=16)),
     "deepseek_v2": ("DeepseekV2", dict(LATENT, first_k_dense_replace=3, q_lora_rank=None)),
     "deepseek_v3": ("DeepseekV3", dict(LATENT, first_k_dense_replace=3)),
-    "dinov2": ("Dinov2", PICTURES), "dinov2_with_registers": ("Dinov2WithRegisters", PICTURES),
+    "dinov2": ("Dinov2", DINO), "dinov2_with_registers": ("Dinov2WithRegisters", DINO),
     "clip_text_model": ("CLIPText", TEXTS), "clip_vision_model": ("CLIPVision", PICTURES),
     "siglip_text_model": ("SiglipText", dict(TEXTS, pad_token_id=1)), "siglip_vision_model": ("SiglipVision", PICTURES),
-    "qwen2_vl_text": ("Qwen2VLText", LLAMA), "qwen2_5_vl_text": ("Qwen2_5_VLText", LLAMA),
+    "qwen2_vl_text": ("Qwen2VLText", dict(LLAMA, rope_parameters=SECTIONS)),
+    "qwen2_5_vl_text": ("Qwen2_5_VLText", dict(LLAMA, rope_parameters=SECTIONS)),
     "qwen3_vl_text": ("Qwen3VLText", dict(LLAMA, head_dim=14)),
     "mt5": ("MT5", dict(d_model=16, d_kv=6, d_ff=20, num_layers=2, num_heads=2, vocab_size=23, decoder_start_token_id=0,
                         relative_attention_num_buckets=8, relative_attention_max_distance=12)),
@@ -189,6 +195,8 @@ RELATED = {"rope_scaling": {"rope_parameters"}, "rope_theta": {"rope_parameters"
            "dense_act_fn": {"feed_forward_proj"}, "partial_rotary_factor": {"rope_parameters"},
            "is_gated_act": {"feed_forward_proj"},
            "original_max_position_embeddings": {"rope_parameters"}}
+# Keys that a head reads: with each class all values; others get all of theirs with a family's first class alone.
+OF_HEADS = re.compile(r"label|tie_word|pool|class|logit|pad_token|is_decoder|architectures|problem|summary|_act|activation")
 # Two keys and more at a time.
 PAIRS = [
     {"use_sliding_window": True, "sliding_window": w, "max_window_layers": m} for w in (None, 3) for m in (0, 1)
@@ -326,8 +334,8 @@ COUNTED = "agreed", "moved", "refused", "wrong", "none"  # moved: of the agreed 
 # ---- one case ----
 
 class Ladder:
-    def __init__(self, attngen, verbose):
-        self.attngen, self.verbose = attngen, verbose
+    def __init__(self, attngen, verbose, all_values=False):
+        self.attngen, self.verbose, self.all_values = attngen, verbose, all_values
         self.counts, self.usual = collections.Counter(), {}
         self.folder = tempfile.TemporaryDirectory()
 
@@ -340,7 +348,7 @@ class Ladder:
         try:
             torch.manual_seed(7)
             (folder / "config.json").write_text(json.dumps(config))
-            drawn = kind(config_class(family).from_pretrained(folder))
+            drawn = kind._from_config(config_class(family).from_pretrained(folder), attn_implementation="eager")
             with torch.no_grad():
                 for name, weight in drawn.named_parameters():
                     weight.add_(torch.randn_like(weight) * 0.3)
@@ -349,11 +357,12 @@ class Ladder:
             return folder, None
         path = folder / "model.safetensors"
         (folder / "config.json").write_text(json.dumps(config))
-        if change is not None:
-            tensors = load_file(path)
-            if not change(family, tensors):
-                return folder, False
-            save_file(tensors, path, metadata={"format": "pt"})
+        if change is None and not drawn._keys_to_ignore_on_save:  # as it would be read again, in half the time
+            return folder, gated_delta.use(drawn.double()).eval()
+        tensors = load_file(path)
+        if change is not None and not change(family, tensors):
+            return folder, False
+        save_file(tensors, path, metadata={"format": "pt"})
         try:
             return folder, gated_delta.use(
                 kind.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")).eval()
@@ -361,7 +370,8 @@ class Ladder:
             return folder, None
 
     def case(self, family, kind, keys, change=None):
-        config = {"model_type": family, "architectures": [kind.__name__], **FAMILIES[family][1], **keys}
+        padded = {"pad_token_id": 0} if kind.__name__.endswith("ForSequenceClassification") else {}  # its batches need one
+        config = {"model_type": family, "architectures": [kind.__name__], **padded, **FAMILIES[family][1], **keys}
         folder, model = self.drawn(family, kind, config, change)
         if model is False:
             return
@@ -415,19 +425,20 @@ class Ladder:
                 self.case(family, kind, {}, change)
             for key, value in {**keys, **others}.items():
                 few = 1 if key in others or not RELATED.get(key, set(keys)) & set(own) else None
+                few = 1 if kind != kinds[0] and not self.all_values and not OF_HEADS.search(key) else few
                 for other in values_of(key, value)[:few]:
                     self.case(family, kind, {key: other})
             for pair in PAIRS:
-                if any(key in keys for key in pair):
+                if any(key in keys for key in pair) and (others or self.all_values or OF_HEADS.search(" ".join(pair))):
                     self.case(family, kind, pair)
             others = {}
 
 
 def main(words):
-    ladder = Ladder(words[1], "-v" in words)
+    ladder = Ladder(words[1], "-v" in words, "-a" in words)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # of keys that transformers deprecates
-    families = [word for word in words[2:] if word != "-v"]
+    families = [word for word in words[2:] if word not in ("-a", "-v")]
     for family in families or FAMILIES:
         before = ladder.counts.copy()
         ladder.family(family)

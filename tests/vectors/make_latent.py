@@ -24,6 +24,9 @@ D_MODEL, H, N = 40, 4, 21
 RANK, NOPE, ROPE, VALUE = 24, 12, 8, 10
 
 
+READ = set()  # modules that compute in float64
+
+
 class Kept:
     """What a module gives its cache: latents and rotated keys of all tokens, one head of each"""
     def update(self, latents, keys, layer):
@@ -31,15 +34,16 @@ class Kept:
         return latents, keys
 
 
-def made(module, name, q_rank):
+def made(module, name, q_rank, bias):
     """The module in float64, its numbers drawn and those of f32; and x"""
-    prefix = name.split("Attention")[0]
+    prefix = "" if module in READ else name.split("Attention")[0]
+    READ.add(module)
     for of in (prefix + "RMSNorm", "eager_attention_forward", "apply_rotary_pos_emb", "apply_rotary_emb"):
-        if hasattr(module, of):
+        if prefix and hasattr(module, of):
             in_float64(module, of)
     config = SimpleNamespace(hidden_size=D_MODEL, num_attention_heads=H, num_key_value_heads=H, q_lora_rank=q_rank,
                              kv_lora_rank=RANK, qk_rope_head_dim=ROPE, qk_nope_head_dim=NOPE, v_head_dim=VALUE,
-                             attention_bias=False, attention_dropout=0.0, rope_interleave=True,
+                             attention_bias=bias, attention_dropout=0.0, rope_interleave=True,
                              rope_parameters={"rope_type": "default"}, _attn_implementation="eager")
     attention = getattr(module, name)(config, 0).double().eval()
     random = np.random.RandomState(zlib.crc32(name.encode()))
@@ -56,6 +60,8 @@ def weights(w):
     tensors = {"w_dkv": w["kv_a_proj_with_mqa.weight"], "g_dkv": w["kv_a_layernorm.weight"],
                "w_uk": both[:, :NOPE].reshape(-1, RANK), "w_uv": both[:, NOPE:].reshape(-1, RANK),
                "w_o": w["o_proj.weight"]}
+    tensors.update({ours: w[theirs + ".bias"] for ours, theirs in (("b_dq", "q_a_proj"), ("b_dkv", "kv_a_proj_with_mqa"),
+                                                                   ("b_o", "o_proj")) if theirs + ".bias" in w})
     if "q_proj.weight" in w:
         return dict(tensors, w_q=w["q_proj.weight"])
     return dict(tensors, w_dq=w["q_a_proj.weight"], g_dq=w["q_a_layernorm.weight"], w_q=w["q_b_proj.weight"])
@@ -84,7 +90,8 @@ VECTORS = (("hf_deepseek_v2", "DeepseekV2Attention: queries straight from x", de
             "interleaved", circle),
            ("hf_deepseek_v3", "DeepseekV3Attention: queries from a latent", deepseek_v3, "DeepseekV3Attention", 28,
             "interleaved", cosines),
-           ("hf_minicpm3", "MiniCPM3Attention: rotated halves", minicpm3, "MiniCPM3Attention", 28, "half", cosines))
+           ("hf_minicpm3", "MiniCPM3Attention: rotated halves", minicpm3, "MiniCPM3Attention", 28, "half", cosines),
+           ("hf_minicpm3_bias", "MiniCPM3Attention with attention_bias", minicpm3, "MiniCPM3Attention", 28, "half", cosines))
 
 
 def main():
@@ -98,12 +105,12 @@ def main():
                           {"source": f"transformers 5.23.0, {comment} (make_latent.py)"})
 
     for name, comment, module, attention, q_rank, rope, positions in VECTORS:
-        of, w, x = made(module, attention, q_rank)
+        of, w, x = made(module, attention, q_rank, name.endswith("bias"))
         kept = Kept()
         y = answer(of, x, positions, kept)
         spec = dict(d_model=D_MODEL, h=H, d_k=NOPE + ROPE, d_v=VALUE, kv_rank=RANK, rope=rope, rope_dims=ROPE, seq_len=N,
                     mask="causal", weight_layout="out_in")
-        spec.update(dict(q_rank=q_rank) if q_rank else {})
+        spec.update(dict(q_rank=q_rank) if q_rank else {}, **dict(bias="true") if "b_dkv" in weights(w) else {})
         write(name, comment, spec, dict(weights(w), x=x, y=y))
         if module is deepseek_v3:  # which stores rotated columns in another order
             continue

@@ -23,13 +23,14 @@ return function(m)
     c:ignore("num_experts num_experts_per_token num_shared_experts num_expert_group moe_renormalize " ..
              "moe_router_activation_func moe_layer_freq use_grouped_topk")
     c:only("mla_use_nope", true, "latent attention is not rotated")
+    local positions = c:get("model_max_length") and "model_max_length" or "max_position_embeddings"
     local moe = "layers.0.block_sparse_moe.gate_proj.weight" -- as transformers 5 saves it
     local ffn = (m:has("model." .. moe) or m:has(moe)) and "block_sparse_moe." or "mlp."
     m:base("minicpm3")(m, {
-        labels = "", eps = 1e-5, keys = {d_k = false, h_kv = false, positions = "model_max_length"},
+        labels = "", eps = 1e-5, keys = {d_k = false, h_kv = false, positions = positions},
         ffn_modules = {g = ffn .. "gate_proj", ["1"] = ffn .. "up_proj", ["2"] = ffn .. "down_proj"},
         defaults = {hidden_size = 2304, num_hidden_layers = 27, num_attention_heads = 32, intermediate_size = 9216,
-                    vocab_size = 163840, model_max_length = 1048576},
+                    vocab_size = 163840, [positions] = 1048576},
         recurrent = {
             of = {h_k = h, h_v = h, d_k = d, d_v = d}, taps = taps, module = "self_attn", norm = "o_norm",
             out = "o_proj",

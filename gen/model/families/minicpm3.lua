@@ -32,15 +32,16 @@ return function(m, more)
         keys = {d_k = false, h_kv = false}, eps = mini and 1e-5 or 1e-6, tied = mini,
         attention = {q = q_rank and "self_attn.q_b_proj" or "self_attn.q_proj", dq = q_rank and "self_attn.q_a_proj",
                      dkv = "self_attn.kv_a_proj_with_mqa", o = "self_attn.o_proj"},
+        biases = function() return m.flagged_biases(c, v3 or more) end,
         fused = function(_, w, at)
             m:split(w, at .. "self_attn.kv_b_proj", {{"uk", nope}, {"uv", value}}, true, h)
+            w.b_q = nil -- of W_DQ and W_DKV alone
             w.g_dkv = at .. "self_attn.kv_a_layernorm.weight"
             w.g_dq = q_rank and at .. "self_attn.q_a_layernorm.weight" or nil
         end,
         rope = function(_, spec, of, layer)
-            if more then -- cosines are 1, sines too small to change a number of f32
-                spec:add("rope", "half"):add("rope_dims", dims, "qk_rope_head_dim")
-                spec:add("rope_scaling", "linear"):add("rope_factor", 1e30, "no rotation")
+            if more then
+                spec:add("rope", "none"):add("rope_dims", dims, "qk_rope_head_dim")
                 return
             end
             m:rope(spec, setmetatable({d_k = dims}, {__index = of}), layer,

@@ -7,7 +7,7 @@ return function(m, kind)
     kind.heads_kv = 32
     function kind.windows(_, layers)
         local c = m.config
-        local used, first = c:flag("use_sliding_window", false), c:size("max_window_layers", 28, 0)
+        local used, first = c:flag("use_sliding_window", false), c:size("max_window_layers", kind.full_layers or 28, 0)
         c:ignore("sliding_window")
         return m:windows(layers, used and m:window_size(4096) or nil, function(i) return i >= first end)
     end

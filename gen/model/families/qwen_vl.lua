@@ -12,12 +12,13 @@ return function(m)
     end
     m:buffers("visual%..*", "model%.visual%..*")
     m:note("the text of this model alone is read, no pictures and films")
-    m:base(m.kind:find("^qwen3") and "qwen3" or "qwen2")(m, {
+    local third = m.kind:find("^qwen3")
+    m:base(third and "qwen3" or "qwen2")(m, {
         classes = text and {TextModel = ""} or {Model = "", ForConditionalGeneration = "words"}, labels = "",
         prefixes = {"model.language_model.", "language_model.", "model.", ""}, tied = tied,
-        biases = not m.kind:find("^qwen3") and function() return "qkv" end or nil,
+        biases = not third and function() return "qkv" end or nil, eps = third and 1e-6 or 1e-5, full_layers = 80,
         rope = function(_, spec, of, layer)
-            m:rope(spec, of, layer, {mixed = true, theta = m.kind:find("^qwen3") and 5000000 or 1000000})
+            m:rope(spec, of, layer, {mixed = true, theta = third and 500000 or 1000000})
         end,
     })
 end
