@@ -178,7 +178,7 @@ absent x
 for what in 'broken keys -= keys > 1;' 'crashing __builtin_trap();'; do
     cp -r "$root/templates" "${what%% *}"
     fault='$ if plan.isa.name ~= "scalar" and plan.reasons[1]:find("^from the") then\n    '${what#* }'\n$ end'
-    sed -i "/^TARGET static void values_\${vecs}x_\${ISA}(/,/^{/ s/^{/{\n$fault/" "${what%% *}/steps/values.in"
+    sed -i "/^TARGET static void sums_\${vecs}x_\${ISA}(/,/^{/ s/^{/{\n$fault/" "${what%% *}/steps/values.in"
 done
 if [ "$isa" = scalar ]; then
     skip "a wrong candidate, as this machine has the scalar kernel alone"
