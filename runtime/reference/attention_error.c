@@ -89,11 +89,11 @@ static bool takes_part(const struct row *row, size_t j)
 }
 
 /* A score that attn shows, in natural units: e so far, ln(2) times it, rounded twice, and underflows of d_k products,
- * of the scale and of ln(2). */
+ * of the scale and of ln(2); of whole numbers a scale that is subnormal, which has few digits. */
 static void shown_errors(const struct propagation *p, const struct term_error *e, bool open, size_t at)
 {
-    p->bounds->attn_worst[at] = LN_2 * (e->worst + e->bent + 3 * U * fabs(e->value)) +
-                                (double)(p->layer->d_k + 2) * p->omega;
+    const double small = layer_sums_whole(p->layer) ? (double)FLT_MIN : (double)(p->layer->d_k + 2) * p->omega;
+    p->bounds->attn_worst[at] = LN_2 * (e->worst + e->bent + 3 * U * fabs(e->value)) + small;
     p->bounds->attn_open[at] = e->open || open;
 }
 
