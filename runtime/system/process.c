@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <poll.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -373,8 +372,8 @@ bool process_call(struct process_result *result, void (*work)(void *context, FIL
 
 void process_limit(double seconds)
 {
-    const double whole = ceil(fmin(seconds, 1e9));
-    struct itimerval timer = {.it_value = {.tv_sec = (time_t)whole}};
+    const double whole = seconds < 1e8 ? seconds : 1e8;
+    struct itimerval timer = {.it_value = {.tv_sec = (time_t)whole + (whole > (double)(time_t)whole)}};
     setitimer(ITIMER_PROF, &timer, NULL);
     timer.it_value.tv_sec *= CLOCK_PER_CPU;
     setitimer(ITIMER_REAL, &timer, NULL);
