@@ -23,7 +23,8 @@ bool layer_may_expand(const struct layer *layer)
 {
     const bool plain = !layer->scores && !score_everywhere(layer) && !score_placed(layer) &&
                        (layer->mask & MASK_SEGMENTS) == 0;
-    return layer_is_latent(layer) && !layer->portable && (layer_has_cache(layer) || plain);
+    const bool rounds = layer->scores && layer_types_tensors(layer); /* attn, of which a worker has a tile's rows */
+    return layer_is_latent(layer) && !layer->portable && (layer_has_cache(layer) ? !rounds : plain);
 }
 
 /* Whether keys and values of heads made of m latents take fewer multiply-adds than queries and sums by W_UK and W_UV */

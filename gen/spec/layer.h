@@ -287,8 +287,8 @@ static inline bool layer_is_latent(const struct layer *layer)
 {
     return layer->latent.rank > 0;
 }
-/* Latent attention that may have keys and values of heads formed: with a cache, or where position alone hides keys and
- * scores are not shown; not under exact = portable */
+/* Latent attention that may have keys and values of heads formed: with a cache, unless scores are shown in 16 bits, or
+ * where position alone hides keys and scores are not shown; not under exact = portable */
 bool layer_may_expand(const struct layer *layer);
 /* The form of latent attention in a call of n tokens after `past` others: expanded, each head's keys and values formed,
  * where n >= least and n (2 past + n + 1) gain > past price; else absorbed, queries times W_UK. least = 0: always
