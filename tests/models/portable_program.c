@@ -98,13 +98,16 @@ int main(int argc, char **argv)
     arena = aligned(CONSTANT(MODEL_ARENA_BYTES)(5));
     draw_ids(ids, N, 5);
     args.parallel = in_turn;
+    int packed = 0;
     for (int isa = 1; isa < 32; isa++) {
         if (FUNCTION(_pack)(file, shard, shards, &isa, 1, work) != 0 || FUNCTION(_open)(&model, file, bytes) != 0)
             continue;
+        packed = 1;
         for (int w = 0; w < 3; w++) {
             workers = of_workers[w];
             printf("%016llx\n", (unsigned long long)digest_of_model(ids));
         }
     }
+    check("a set of this machine is packed", packed);
     return failed;
 }
