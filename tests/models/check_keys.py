@@ -357,7 +357,8 @@ class Ladder:
             return folder, None
         path = folder / "model.safetensors"
         (folder / "config.json").write_text(json.dumps(config))
-        if change is None and not drawn._keys_to_ignore_on_save:  # as it would be read again, in half the time
+        # as it would be read again, in half the time; of a narrow model constants are narrow too, and read anew they are not
+        if change is None and not drawn._keys_to_ignore_on_save and drawn.dtype == torch.float32:
             return folder, gated_delta.use(drawn.double()).eval()
         tensors = load_file(path)
         if change is not None and not change(family, tensors):
