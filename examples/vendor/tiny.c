@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x9a0665fdd8b58013u
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x4efebc7b498bfb03u
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -664,7 +664,7 @@ TARGET static void scores_2x_scalar(const float *k, const float *q_t, float *s, 
         scores_1_2x_scalar(k, q_t, s, m, l);
 }
 
-/* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 8 queries along the lanes -- */
+/* -- weighted sums: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 8 queries along the lanes -- */
 
 /* 4 features x 8 queries over a block of keys */
 TARGET static void sums_4_2x_scalar(const float *a, const float *b, float *c, int resume, size_t depth)
@@ -768,7 +768,7 @@ TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, 
         scores_1_1x_scalar(k, q_t, s, m, l);
 }
 
-/* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 4 queries along the lanes -- */
+/* -- weighted sums: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 4 queries along the lanes -- */
 
 /* 8 features x 4 queries over a block of keys */
 TARGET static void sums_8_1x_scalar(const float *a, const float *b, float *c, int resume, size_t depth)
@@ -1444,7 +1444,7 @@ INLINE TARGET void scores_2x_avx2(const float *k, const float *q_t, float *s, co
         scores_1_2x_avx2(k, q_t, s, m, l);
 }
 
-/* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
+/* -- weighted sums: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
 
 /* 6 or 5 features x 16 queries over a block of keys */
 INLINE TARGET void sums_6_to_5_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth, int rows)
@@ -1557,7 +1557,7 @@ INLINE TARGET void scores_1x_avx2(const float *k, const float *q_t, float *s, co
         scores_1_1x_avx2(k, q_t, s, m, l);
 }
 
-/* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 8 queries along the lanes -- */
+/* -- weighted sums: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 8 queries along the lanes -- */
 
 /* 8 features x 8 queries over a block of keys */
 TILE TARGET static void sums_8_1x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
@@ -2275,7 +2275,7 @@ INLINE TARGET void scores_2x_avx512(const float *k, const float *q_t, float *s, 
         scores_1_2x_avx512(k, q_t, s, m, l);
 }
 
-/* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 32 queries along the lanes -- */
+/* -- weighted sums: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 32 queries along the lanes -- */
 
 /* 8 features x 32 queries over a block of keys */
 TILE TARGET static void sums_8_2x_avx512(const float *a, const float *b, float *c, int resume, size_t depth)
@@ -2385,7 +2385,7 @@ INLINE TARGET void scores_1x_avx512(const float *k, const float *q_t, float *s, 
         scores_1_1x_avx512(k, q_t, s, m, l);
 }
 
-/* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
+/* -- weighted sums: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
 
 /* 16 features x 16 queries over a block of keys */
 TILE TARGET static void sums_16_1x_avx512(const float *a, const float *b, float *c, int resume, size_t depth)
@@ -3077,7 +3077,7 @@ TARGET static void scores_4x_neon(const float *k, const float *q_t, float *s, co
         scores_1_4x_neon(k, q_t, s, m, l);
 }
 
-/* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
+/* -- weighted sums: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 16 queries along the lanes -- */
 
 /* 4 features x 16 queries over a block of keys */
 TARGET static void sums_4_4x_neon(const float *a, const float *b, float *c, int resume, size_t depth)
@@ -3181,7 +3181,7 @@ TARGET static void scores_1x_neon(const float *k, const float *q_t, float *s, co
         scores_1_1x_neon(k, q_t, s, m, l);
 }
 
-/* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 4 queries along the lanes -- */
+/* -- weighted sums: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 4 queries along the lanes -- */
 
 /* 16 features x 4 queries over a block of keys */
 TARGET static void sums_16_1x_neon(const float *a, const float *b, float *c, int resume, size_t depth)

@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xfb8f2e61da6be7d3u
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x6d90b2fe57b86cacu
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -651,7 +651,7 @@ TARGET static void mask_scores_1x_scalar(float *s, const float *visible, float *
     vec_store(maximum, lane_max);
 }
 
-/* -- values: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 4 queries along the lanes -- */
+/* -- weighted sums: o[d][lane] (+)= sum_j v[j][d] p[j][lane], 4 queries along the lanes -- */
 
 /* 4 features x 4 queries over a block of keys */
 TARGET static void sums_4_1x_scalar(const float *a, const float *b, float *c, int resume, size_t depth)
