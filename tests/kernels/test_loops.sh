@@ -63,6 +63,11 @@ held() {
     awk '$1 ~ /dots_/ { seen = 1; if ($4 >= $3) { bad = 1; print "not held: " $0 } } END { exit bad || !seen }' "$1"
 }
 
+# of a recurrence in chunks: sums of a piece's rows have a function of their own, and stay in registers
+summed() {
+    awk '$1 ~ /sums_rule/ { seen = 1; if ($5 > 0) { bad = 1; print "not kept: " $0 } } END { exit bad || !seen }' "$1"
+}
+
 [ "$(uname -m)" = x86_64 ] || leave_out "no x86-64"
 command -v objdump >/dev/null || leave_out "no objdump (Debian: binutils)"
 layer() { # NAME LINE…
@@ -72,22 +77,23 @@ layer narrow d_model=96 seq_len=64
 layer odd d_model=300 seq_len=61 mask=causal
 layer deep d_model=1100 seq_len=100 mask=padding+causal plan.prefetch=on
 layer steps d_model=512 h_kv=1 seq_len=8 mask=causal cache=rows cache_len=256
-check "attngen" "$ATTNGEN" --isa avx2 -o . narrow.layer odd.layer deep.layer steps.layer
+printf '%s\n' "layer = recurrent" "rule = gated_delta" "input = projected" "h = 4" "d_k = 96" "d_v = 96" "seq_len = 512" \
+    >chunks.layer
+check "attngen" "$ATTNGEN" --isa avx2 -o . narrow.layer odd.layer deep.layer steps.layer chunks.layer
 seen=
 for compiler in ${COMPILERS:-gcc gcc-11 gcc-12 clang clang-14 clang-19}; do
     if ! program=$(command -v "$compiler"); then
-        case $compiler in clang*) skip "no $compiler" 6 ;; *) skip "no $compiler" 16 ;; esac
+        case $compiler in clang*) skip "no $compiler" 6 ;; *) skip "no $compiler" 20 ;; esac
         continue
     fi
     program=$(readlink -f "$program")
     case " $seen " in *" $program "*) continue ;; esac # one compiler under two names
     seen="$seen $program"
-    for name in narrow odd deep steps; do
-        of=good
-        [ $name != steps ] || of=held
+    for name in narrow odd deep steps chunks; do
+        case $name in steps) of=held ;; chunks) of=summed ;; *) of=good ;; esac
         prefix=$(echo $name | tr '[:lower:]' '[:upper:]')
         for flags in -O2 "-O2 -march=haswell"; do
-            case $compiler$flags$name in clang*march* | clang*steps) continue ;; esac # as without; inlined
+            case $compiler$flags$name in clang*march* | clang*steps | clang*chunks) continue ;; esac # as without; inlined
             : >found
             # shellcheck disable=SC2086 # words
             check "$compiler $flags compiles $name" "$compiler" $flags -D"${prefix}_ONLY_ISA=${prefix}_ISA_AVX2" -c \
