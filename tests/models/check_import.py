@@ -265,7 +265,7 @@ def attention(spec, w, x, source, lengths):
     if spec["qk_norm"] == "rms":
         q, k = norm(q, "rms", spec["norm_eps"], w["g_q"]), norm(k, "rms", spec["norm_eps"], w["g_k"])
     if spec["qk_norm"] == "layer":
-        gains = [w[key] if spec.get("qk_norm_gains") != "heads" else w[key][:, None] for key in ("g_q", "g_k")]
+        gains = [w[key] if spec.get("qk_norm_gains") != "heads" else w[key].reshape(-1, 1, d) for key in ("g_q", "g_k")]
         q, k = (norm(rows, "layer", spec["norm_eps"], gain, w.get(shift, torch.zeros(d).double()))
                 for rows, gain, shift in ((q, gains[0], "c_q"), (k, gains[1], "c_k")))
     if spec["rope"] != "none":
@@ -428,8 +428,9 @@ class Model:
         spec, get = self.specs[section["spec"]], self.weights.get
         more = {key: value for key, value in section.items() if re.search("_by$|^rel_[kq]_", key)}
         w = {key: get(value) for key, value in section.items() if key not in ("spec", "source") and key not in more}
-        for key in sorted(key for key in w if key[-2:] in ("_2", "_3") and key[:2] == "co"):  # further pieces
-            w[key[:-2]] = torch.cat([w[key[:-2]].flatten(), w.pop(key)])
+        pieces = (re.fullmatch(r"(.+)_(\d+)", key) for key in list(w))  # of g_q_2 the first one is g_q
+        for piece in sorted((p for p in pieces if p and p[1] in w), key=lambda p: int(p[2])):
+            w[piece[1]] = torch.cat([w[piece[1]].flatten(), w.pop(piece[0])])
         for key in [key for key in more if key.endswith("_by")]:  # a factor for each output
             w[key[:-3]] = w[key[:-3]] * get(more.pop(key))
         for key in "rel_k", "rel_q":  # rows that are normed, then multiplied
