@@ -58,6 +58,7 @@ local fill_layer, spec_text, layers_text = host.run("model/texts.lua", Lines, wo
 -- Keys of every config.json that would change what is computed, and the one value that does not.
 local settled = {
     {"is_decoder", false, "the model is read as it stands alone"},
+    {"is_causal", true, "queries that see later keys too are read of families whose tokens are rotated"},
     {"is_encoder_decoder", false, "the family has one stack"}, {"tie_encoder_decoder", false, "stacks share no layers"},
     {"original_max_position_embeddings", nil, "it belongs into rope_parameters"},
     {"per_layer_config", nil, "layers of other shapes than the rest are not read"},

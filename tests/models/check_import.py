@@ -61,7 +61,7 @@ SPEC = dict(
     **dict.fromkeys("name seq_len source_len source_kept pad_rows cache cache_len page_len cache_type".split()))
 NORM = "norm norm_eps norm_g norm_b "
 SECTIONS = {
-    "": "format name family d_model", "weights": "file", "labels": " ".join(map(str, range(10))), "encoder patches": "spec w b", "ends": "ids",
+    "": "format name family d_model", "weights": "file", "labels": " ".join(map(str, range(2000))), "encoder patches": "spec w b", "ends": "ids",
     "encoder conv_": "spec w b stride", "head ": NORM + "from rows scale spec w b", " norm": NORM,
     " embedding": NORM + "word scale position type class distillation registers", " pooling": "kind normalize probe",
     " probe": None, " pooled": None, " projection": "spec w b position", " layer ": None,  # the spec's tensors: see Model.stack
@@ -428,8 +428,12 @@ class Model:
         spec, get = self.specs[section["spec"]], self.weights.get
         more = {key: value for key, value in section.items() if re.search("_by$|^rel_[kq]_", key)}
         w = {key: get(value) for key, value in section.items() if key not in ("spec", "source") and key not in more}
-        for key in sorted(key for key in w if key[-2:] in ("_2", "_3") and key[:2] == "co"):  # further pieces
-            w[key[:-2]] = torch.cat([w[key[:-2]].flatten(), w.pop(key)])
+        for key in [key for key in w if re.fullmatch("(conv_.*|g_[qk])_[0-9]+", key)]:  # further pieces, in their order
+            first = key.rpartition("_")[0]
+            w[first] = torch.cat([w[first].flatten(), w.pop(key)])
+        if spec.get("qk_norm_gains") == "heads":
+            w.update({key: w[key].reshape(-1, int(spec.get("d_k", int(spec["d_model"]) // int(spec["h"]))))
+                      for key in ("g_q", "g_k")})
         for key in [key for key in more if key.endswith("_by")]:  # a factor for each output
             w[key[:-3]] = w[key[:-3]] * get(more.pop(key))
         for key in "rel_k", "rel_q":  # rows that are normed, then multiplied

@@ -29,7 +29,8 @@ local bert = {
                ForNextSentencePrediction = "pooler next", ForSequenceClassification = "pooler classes",
                ForMultipleChoice = "pooler choice", ForTokenClassification = "tokens", ForQuestionAnswering = "spans"},
     heads_of_others = {".*pooler%.dense%..*", "cls%..*", "lm_head%..*", "classifier%..*", "qa_outputs%..*"},
-    idle = "pooler_fc_size pooler_type pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head",
+    idle = "pooler_fc_size pooler_type pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head " ..
+        "cell emb_size pre_trained structure training",
 }
 
 function bert.heads(m, does, of)
@@ -59,7 +60,7 @@ return function(m, other)
         c:only("embedding_size", narrow, "a smaller one is projected")
     end
     local tied = c:flag("tie_word_embeddings", true)
-    c:ignore(kind.idle)
+    c:ignore(kind.idle .. " is_causal")
     if first >= rows then
         c:wrong(rows_key, "is %d; more than pad_token_id + 1 = %d is needed", rows, first)
         rows = first + 1
