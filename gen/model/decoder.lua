@@ -255,6 +255,7 @@ return function(m, kind)
     local logits = kind.logits or {}
     logits.from = stack
     if narrow then
+        m.narrowed = true
         m:head("project_out", "decoder", "all", {d_in = width, d_out = narrow.width, w = p .. narrow.out .. ".weight"})
         logits.from = "head project_out"
     end

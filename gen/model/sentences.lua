@@ -115,6 +115,9 @@ local function add_pooling(model)
         model:wrong("", "modules.json pools rows, which is built for one stack of tokens; import a copy without " ..
                     "modules.json, and pool `hidden` in the program: by %s%s", kind,
                     normalized and ", normalized" or "")
+    elseif kind and model.narrowed then
+        model:wrong("", "modules.json pools rows of %s, which is not built: they are those of the head project_out; " ..
+                    "import a copy without modules.json", model.family)
     elseif kind and stack == "decoder" and kind ~= "last" and model.kept then
         model:wrong("", "modules.json pools all rows of a text by %s, and a decoder with a cache may bring a text " ..
                     "in pieces; give --cache none", kind)

@@ -481,7 +481,7 @@ def _(r):
     of = {**sizes(r), **some(
         r, intermediate_size=[12, 20], max_position_embeddings=[16, 40], norm_bias=[True, False], local_attention=[6, 8],
         attention_bias=[True, False], mlp_bias=[True, False], decoder_bias=[True, False], classifier_bias=[True, False],
-        tie_word_embeddings=[True, False], hidden_activation=GATED, num_labels=[3]), "pad_token_id": 0}
+        tie_word_embeddings=[True, False], hidden_activation=GATED, num_labels=[3], classifier_pooling=["cls", "mean"]), "pad_token_id": 0}
     if r.random() < 0.6:
         of["rope_parameters"] = {kind: {"rope_type": "default", "rope_theta": r.choice([100.0, 10000.0])}
                                  for kind in ("full_attention", "sliding_attention")}
@@ -492,7 +492,7 @@ def _(r):
         "EuroBertForSequenceClassification")
 def _(r):
     return {**llama_like(r, d_k=True), **some(r, attention_bias=[True, False], mlp_bias=[True, False], num_labels=[3]),
-            "classifier_pooling": "bos", "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 1, "mask_token_id": 3}
+            "classifier_pooling": r.choice(["bos", "mean"]), "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 1, "mask_token_id": 3}
 
 
 def qwen_vl(r, three=False):

@@ -463,7 +463,11 @@ class Model:
         x = stacks[source] if source in stacks else self.head(source.removeprefix("head "), stacks)
         known(section["rows"], {"all", "first", "second", "mean", "first_and_mean"}, f"head {name}: rows")
         if x.dim() == 3 and section["rows"] != "all":
-            mean = x[:, getattr(self, "leading", 0):].mean(1)  # of patches
+            if self.sections["encoder input"]["kind"] == "tokens":
+                seen = torch.arange(x.shape[1]) < self.lengths[:, None]
+                mean = (x * seen[..., None]).sum(1) / seen.sum(1)[:, None]
+            else:
+                mean = x[:, self.leading:].mean(1)  # of patches
             x = {"first": x[:, 0], "second": x[:, min(1, x.shape[1] - 1)], "mean": mean,
                  "first_and_mean": torch.cat([x[:, 0], mean], -1)}[section["rows"]]
         x = linear(x * float(section.get("scale", 1)), self.weights.get(section["w"]),
@@ -538,7 +542,7 @@ def answers(kind, model, call):
 
 def compute(ours, call):
     """The same from NAME.layers, and of each head that stands there."""
-    lengths = LENGTHS if "attention_mask" in call else torch.full((BATCH,), 2 ** 31)
+    ours.lengths = lengths = LENGTHS if "attention_mask" in call else torch.full((BATCH,), 2 ** 31)
     stacks, data = {}, next(call[key] for key in ("pixel_values", "input_features", "input_ids") if key in call)
     if "encoder input" in ours.sections:
         stacks["encoder"] = ours.stack("encoder", data, None, lengths, call.get("token_type_ids"))

@@ -4,6 +4,7 @@
 
 local nomic = {
     prefix = "nomic_bert.", learned = false, unbiased = true, layer = "encoder.layers.%d.", norm_in = "emb_ln",
+    head_norm = "layer_norm",
     modules = {o = "attn.out_proj", g = "mlp.fc12", ["1"] = "mlp.fc11", ["2"] = "mlp.fc2"},
     classes = {Model = "base", ForMaskedLM = "words", ForSequenceClassification = "pooler classes",
                ForTokenClassification = "tokens"},

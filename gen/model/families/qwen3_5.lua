@@ -42,7 +42,8 @@ return function(m)
     end
     m:decoder{
         plus_one = true, width = 256, heads_kv = next_ and 2 or 4,
-        prefixes = {"model.language_model.", "language_model.model.", "model.", "language_model.", ""},
+        prefixes = {"model.language_model.", "language_model.model.", "model.", "language_model.", "",
+                    "transformer."},
         head = m:has("language_model.lm_head.weight") and "language_model.lm_head" or nil,
         classes = next_ and {ForCausalLM = "words", Model = ""} or m.kind == "qwen3_5" and
                   {ForConditionalGeneration = "words", Model = "", ForCausalLM = "words"} or
