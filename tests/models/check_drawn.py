@@ -792,7 +792,8 @@ def draw(name, seed, folder):
     for key in r.sample(["architectures"], 0):
         written.pop(key, None)
     model = kind.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
-    model.pooled = add_modules(r, model, folder) if kind.__name__.endswith(("Model", "EncoderModel")) else None
+    rows = kind.__name__.endswith("Model") and not kind.__name__.endswith(("HeadModel", "MTModel"))
+    model.pooled = add_modules(r, model, folder) if rows else None
     return gated_delta.use(model), f"{kind.__name__} {dtype} {given}"
 
 

@@ -447,7 +447,7 @@ class Ladder:
             self.case(family, kind, {})
             if self.counts["agreed"] == before:
                 if kind.__name__ in self.listed:
-                    print(f"wrong: {kind.__name__} is listed, and refused as drawn", flush=True)
+                    print(f"wrong: {kind.__name__} is listed, and does not agree as drawn", flush=True)
                     self.counts["wrong"] += 1
                 continue  # a class that is refused whatever its keys
             self.defaults(family, kind)

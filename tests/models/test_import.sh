@@ -121,6 +121,10 @@ sed -i 's/nn.Softsign/nn.modules.activation.Tanh/' m/2_Dense/config.json
 refused 2 '2_Dense/config.json: in_features is 15; its rows are 16 wide'
 sed -i 's/15/16/' m/2_Dense/config.json
 refused 2 '2_Dense/config.json: mine is not known of bert models'
+sed -i 's/"mine": 1/"module_input_name": "token_embeddings", "use_residual": true/' m/2_Dense/config.json
+refused 2 '2_Dense/config.json: module_input_name is "token_embeddings", which attngen does not know; it must be "sentence_embedding"'
+says '2_Dense/config.json: use_residual is true, which attngen does not know; it must be false'
+sed -i 's/"module_input.*/"module_input_name": "sentence_embedding", "mine": 1}/' m/2_Dense/config.json
 sed -i 's/, "mine": 1//' m/2_Dense/config.json
 refused 2 'no tensor "2_Dense/linear.weight"; [3][16] of bert is needed'
 modules "[$first, {\"path\": \"../m\", \"type\": \"a.Pooling\"}]" "$cls" 'has a module Pooling in place 2'
@@ -132,6 +136,16 @@ modules "[$first, $pooling]" '{"pooling_mode_cls_token": true, "include_prompt":
 modules '{}' "$cls" 'modules.json is no list of modules'
 modules "[$first, $pooling]" "$cls" 'pools all rows of a text by cls, and a decoder with a cache may bring a text in pieces; give --cache none' qwen3
 modules "[$first, $pooling]" "$cls" 'pools rows, which is built for one stack of tokens' t5
+modules "[$first, $pooling]" '{"pooling_mode": "lasttoken"}' 'pools rows of opt, which is not built' opt
+modules "[$first, $pooling]" '{"pooling_mode": ["cls", "max"]}' 'has pooling_mode; one of the modes'
+# as sentence-transformers 6 writes it
+model bert && mkdir m/1_Pooling m/2_N && echo "[$first, $pooling, {\"path\": \"2_N\", \"type\": \"a.Normalize\"}]" >m/modules.json
+echo '{"embedding_dimension": 16, "pooling_mode": ["cls"], "include_prompt": true}' >m/1_Pooling/config.json
+echo '{"module_input_name": "sentence_embedding", "module_output_name": null}' >m/2_N/config.json
+check "a list of one mode" "$attngen" import --specs m -o listed
+says_line 'kind += cls' listed/bert.layers
+echo '{"module_input_name": "token_embeddings"}' >m/2_N/config.json
+refused 2 '2_N/config.json: module_input_name is "token_embeddings", which attngen does not know'
 model bert && mkdir m/1_Pooling && echo "[$first, $pooling]" >m/modules.json && echo "$cls" >m/1_Pooling/config.json
 echo '{"prompts": {"query": "Query: ", "*/ x": "a\n*/ ??/ \u00e9", "none": ""}}' >m/config_sentence_transformers.json
 check "prompts" "$attngen" import m -o prompts --isa scalar --name p
