@@ -323,6 +323,7 @@ ends 0 "$attngen" import --specs m -o made --cache-len 41
 says 'note: rotation is that of sequences of 41 tokens, and transformers has another one for those of up to 40; --cache-len 40'
 reads llama 's/"hidden_act"/"is_causal": false, "hidden_act"/' layer 'mask += padding'
 reads qwen2_window 's/"hidden_act"/"is_causal": false, "hidden_act"/' window 'window_right += 5 .*'
+wrong nomic_bert 's/"hidden_act": "silu"/"activation_function": "relu"/' 'activation_function is "relu"'
 wrong gpt2 's/"n_head"/"is_causal": false, "n_head"/' 'is_causal is false, which attngen does not know; it must be true'
 wrong llama 's/("max_position_embeddings": )40/\1null/' 'max_position_embeddings is missing'
 wrong bert 's/("hidden_act": )"gelu"/\1null/' 'hidden_act is null; write a value, or remove it for "gelu"'
