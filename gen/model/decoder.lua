@@ -264,7 +264,8 @@ return function(m, kind)
     elseif does.words then
         m:logits(kind.head .. ".weight", word, vocab, narrow and narrow.width or width, tied, logits)
     elseif does.score and kind.both then
-        c:wrong("architectures", "is a class of the last row, which is built for decoders")
+        c:wrong("architectures", "is a class of the last row, which is built for decoders%s",
+                c.object.is_causal == false and ", and is_causal = false makes an encoder" or "")
     else
         m:decoder_classes(does, logits.from, narrow and narrow.width or width)
     end

@@ -346,7 +346,8 @@ def _(r):
 
 @family("qwen2", "Qwen2ForCausalLM", "Qwen2Model", *labels("Qwen2", "stq"))
 def _(r):
-    return {**llama_like(r), **some(r, use_sliding_window=[True, False], sliding_window=[3, 5], max_window_layers=[0, 1])}
+    return {**llama_like(r), **some(r, use_sliding_window=[True, False], sliding_window=[3, 5], max_window_layers=[0, 1],
+                                    is_causal=[..., ..., False])}
 
 
 @family("qwen3", "Qwen3ForCausalLM", "Qwen3Model", *labels("Qwen3", "stq"))

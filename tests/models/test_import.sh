@@ -324,6 +324,7 @@ says 'note: rotation is that of sequences of 41 tokens, and transformers has ano
 reads llama 's/"hidden_act"/"is_causal": false, "hidden_act"/' layer 'mask += padding'
 reads qwen2_window 's/"hidden_act"/"is_causal": false, "hidden_act"/' window 'window_right += 5 .*'
 wrong nomic_bert 's/"hidden_act": "silu"/"activation_function": "relu"/' 'activation_function is "relu"'
+wrong llama 's/LlamaForCausalLM/LlamaForSequenceClassification/; s/"hidden_act"/"is_causal": false, "hidden_act"/' 'and is_causal = false makes an encoder'
 wrong gpt2 's/"n_head"/"is_causal": false, "n_head"/' 'is_causal is false, which attngen does not know; it must be true'
 wrong llama 's/("max_position_embeddings": )40/\1null/' 'max_position_embeddings is missing'
 wrong bert 's/("hidden_act": )"gelu"/\1null/' 'hidden_act is null; write a value, or remove it for "gelu"'
