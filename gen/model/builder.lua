@@ -17,9 +17,12 @@ local activations = {
 }
 local gates = {relu = "reglu", gelu = "geglu", gelu_tanh = "geglu_tanh", quick_gelu = "quick_geglu", silu = "swiglu",
     sigmoid = "glu"}
-local gated = {}
+local gated, plain = {}, {}
 for name, activation in pairs(activations) do
     gated[name] = gates[activation]
+end
+for activation, gate in pairs(gates) do
+    plain[gate] = activation
 end
 
 local ELEMENTS = {F32 = true, F16 = true, BF16 = true}
@@ -27,7 +30,7 @@ local ELEMENTS = {F32 = true, F16 = true, BF16 = true}
 local Model = {}
 Model.__index = Model
 
-Model.activations, Model.gated, Model.null = activations, gated, host.null
+Model.activations, Model.gated, Model.plain, Model.null = activations, gated, plain, host.null
 Model.zeros, Model.ones = {}, {}
 Model.HEAD_SEQUENCES, Model.CACHE_DEFAULT = HEAD_SEQUENCES, CACHE_DEFAULT
 

@@ -94,6 +94,11 @@ if not there then
     return host.wrong(folder, "has no config.json; give the folder that save_pretrained() wrote, or that was " ..
         "downloaded")
 end
+local adapter_path, adapted = host.path("adapter_config.json")
+if adapted then
+    return host.wrong(adapter_path, "is there: transformers adds an adapter to the model; merge it " ..
+        "(merge_and_unload()) and save that, or import a copy without this file")
+end
 local config, first = host.json("config.json")
 if not first then
     return nil

@@ -142,7 +142,11 @@ return function(m, kind)
     if kind.windows then
         left, windowed = kind.windows(m, layers)
     end
-    c:ignore("pretraining_tp")
+    c:ignore("pretraining_tp" .. (kind.both and "" or " is_decoder"))
+    if not kind.both and not kind.positions and kind.rope ~= false and not kind.recurrent and
+       not c:flag("is_causal", true) then
+        kind.both, left, kind.window_key = true, left and left + 1, "sliding_window, on both sides"
+    end
     local stack = kind.both and "encoder" or "decoder"
     local seq, all, cache = m:lengths(positions, kind.positions ~= nil, not kind.both)
     if not d_k and width % h ~= 0 then
@@ -251,6 +255,7 @@ return function(m, kind)
     local logits = kind.logits or {}
     logits.from = stack
     if narrow then
+        m.narrowed = true
         m:head("project_out", "decoder", "all", {d_in = width, d_out = narrow.width, w = p .. narrow.out .. ".weight"})
         logits.from = "head project_out"
     end
@@ -258,10 +263,11 @@ return function(m, kind)
         kind.heads(m, does, {word = word, vocab = vocab, width = width, tied = tied, eps = eps})
     elseif does.words then
         m:logits(kind.head .. ".weight", word, vocab, narrow and narrow.width or width, tied, logits)
-    elseif stack == "decoder" then
+    elseif does.score and kind.both then
+        c:wrong("architectures", "is a class of the last row, which is built for decoders%s",
+                c.object.is_causal == false and ", and is_causal = false makes an encoder" or "")
+    else
         m:decoder_classes(does, logits.from, narrow and narrow.width or width)
-    elseif does.score then
-        c:wrong("architectures", "is a class of the last row, which is built for decoders")
     end
     m:buffers(".*layers%.%d+%.self_attn%.rotary_emb%.inv_freq", ".*rotary_emb%.inv_freq",
               table.unpack(kind.buffers or {}))

@@ -23,5 +23,5 @@ return [[
     alignment_heads is_multilingual lang_to_id language no_timestamps_token_id prev_sot_token_id return_timestamps task
     task_to_id max_initial_timestamp_index
     sbert_ce_default_activation_function sentence_transformers unsloth_fixed unsloth_version is_llama_config
-    transformers.js_config full_attn_mod interpolate_factor replacing_rate
+    transformers.js_config full_attn_mod interpolate_factor replacing_rate save_step
 ]]

@@ -58,6 +58,7 @@ local fill_layer, spec_text, layers_text = host.run("model/texts.lua", Lines, wo
 -- Keys of every config.json that would change what is computed, and the one value that does not.
 local settled = {
     {"is_decoder", false, "the model is read as it stands alone"},
+    {"is_causal", true, "queries that see later keys too are read of families whose tokens are rotated"},
     {"is_encoder_decoder", false, "the family has one stack"}, {"tie_encoder_decoder", false, "stacks share no layers"},
     {"original_max_position_embeddings", nil, "it belongs into rope_parameters"},
     {"per_layer_config", nil, "layers of other shapes than the rest are not read"},
@@ -156,16 +157,16 @@ function Model:readers(key)
     return #names > 0 and (" (known of %s)"):format(list{table.unpack(names, 1, 4)}) or ""
 end
 
--- The keys in `settled`, but those that the family has read.
-local function check_settled(model)
+-- The keys in `settled`, but those that the family has read, of config.json or of an object within.
+local function check_settled(config)
     for _, row in ipairs(settled) do
-        if not model.config.known[row[1]] then
-            model.config:only(row[1], row[2], row[3])
+        if not config.known[row[1]] then
+            config:only(row[1], row[2], row[3])
         end
     end
-    local pruned = model.config:get("pruned_heads")
+    local pruned = config:get("pruned_heads")
     if pruned ~= nil and (type(pruned) ~= "table" or next(pruned) ~= nil) then
-        model.config:wrong("pruned_heads", "is not empty; layers of other shapes than the rest are not read")
+        config:wrong("pruned_heads", "is not empty; layers of other shapes than the rest are not read")
     end
 end
 
@@ -210,7 +211,7 @@ add_pooling(model)
 add_prompts(model)
 model:add_labels()
 model:add_ends()
-check_settled(model)
+for _, config in ipairs{model.config, model.top} do check_settled(config) end
 check_all(model)
 if options.cache == "ring" and not model.ring then
     model:wrong("", "--cache ring is for layers with a window, and this model has none; give rows or paged")

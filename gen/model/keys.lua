@@ -104,10 +104,10 @@ end
 
 -- What `map` makes of a word.
 function Keys:word(key, map, default)
-    local value = self:read(key, default)
+    local value, absent = self:read(key, default)
     local ours = type(value) == "string" and map[value]
     if not ours then
-        self:wrong(key, "is %s, which attngen does not know; %s are known",
+        self:wrong(key, "is %s%s, which attngen does not know; %s are known", absent and "by default " or "",
                    value == nil and "missing" or show_value(value), list(sorted_keys(map)))
         return map[default]
     end

@@ -328,8 +328,11 @@ local function read_head(section, heads, stacks)
         wrong(section.number, "rows = second is of an encoder of images, whose second row is a token of distillation")
     end
     head.means = head.rows:find("mean$") ~= nil
-    if head.means and (not head.stack or head.parent or head.stack.kind ~= "patches") then
-        wrong(section.number, "rows = %s is of an encoder of images: the mean of patches", head.rows)
+    local kind = head.stack and not head.stack.cached and head.stack.kind
+    if head.means and kind ~= "patches" and (kind ~= "tokens" or head.rows ~= "mean") then
+        wrong(section.number, "rows = %s is of an encoder: the mean of tokens, or of patches", head.rows)
+    elseif head.parent and (head.means or head.parent.means) and head.rows ~= head.parent.rows then
+        wrong(section.number, "rows is not that of [head %s], which it is from", head.parent.name)
     end
     if not head.stack then
         wrong(section.number, "from is one of: encoder, decoder, encoder pooling, head NAME of a head above")

@@ -72,7 +72,7 @@ function Model:rope(spec, of, _, how)
                                 dynamic = "dynamic", longrope = "longrope", mrope = how.mixed and "none" or nil}
     local kind = from:word(from:get("rope_type") == nil and from:get("type") ~= nil and "type" or "rope_type", kinds,
                            "default")
-    from:ignore("type rope_type original_max_position_embeddings" .. (
+    from:ignore("type rope_type original_max_position_embeddings finetuned" .. (
         how.mixed and " mrope_section mrope_interleaved" or ""))
     if kind ~= "none" then
         self:scaled_rope(spec, of, kind, from, how)

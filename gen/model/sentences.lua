@@ -16,11 +16,12 @@ local function pooling_kind(model, folder)
     local config, kind, faults = model:json_of(name), nil, {}
     for _, key in ipairs(sorted_keys(type(config) == "table" and config or {})) do
         local value = config[key]
+        value = key == "pooling_mode" and type(value) == "table" and #value == 1 and value[1] or value
         local mode = key == "pooling_mode" and value or value == true and tostring(key):match("^pooling_mode_(.*)$")
         if mode then
             faults[#faults + 1] = (kind or not poolings[mode]) and key or nil
             kind = poolings[mode] or kind
-        elseif value ~= false and key ~= "word_embedding_dimension" and key ~= "include_prompt" or
+        elseif value ~= false and not tostring(key):find("embedding_dimension$") and key ~= "include_prompt" or
                key == "include_prompt" and value == false then
             faults[#faults + 1] = tostring(key)
         end
@@ -30,6 +31,13 @@ local function pooling_kind(model, folder)
                     "lasttoken is built, alone", name, #faults > 0 and "has " .. show(list(faults)) or "names no mode")
     end
     return kind
+end
+
+-- A module of the sentence's row alone, as modules are that do not say otherwise
+local function of_sentences(keys)
+    for _, key in ipairs{"module_input_name", "module_output_name"} do
+        keys:only(key, "sentence_embedding", "modules of other rows are not built")
+    end
 end
 
 -- A Dense module behind the pooling: `embedding` is a product of the row of `from`, `width` wide, with weights of
@@ -49,7 +57,8 @@ local function add_dense(model, folder, from, width)
     local d_in, d_out = keys:size("in_features"), keys:size("out_features")
     local biased, class = keys:flag("bias", true), keys:get("activation_function")
     local activation = class == nil and "tanh" or activation_classes[tostring(class):match("^torch%.nn%..*%.(%w+)$")]
-    keys:ignore("module_input_name module_output_name")
+    of_sentences(keys)
+    keys:only("use_residual", false, "nothing is added to what the product gives")
     if activation == nil then
         keys:wrong("activation_function", "is %s; %s of torch are known", show_value(class),
                    list(sorted_keys(activation_classes)))
@@ -97,6 +106,9 @@ local function add_pooling(model)
             dense[#dense + 1] = folder
         elseif class == "Normalize" and kind and not normalized then
             normalized = true
+            local name = tostring(folder) .. "/config.json"
+            local config = model:json_of(name)
+            of_sentences(new_keys(model, type(config) == "table" and config or {}, name .. ": "))
         elseif class ~= "Transformer" or i > 1 or path ~= "" then
             model:wrong("", "modules.json has a module %s in place %d, which is not built: Transformer, Pooling, " ..
                         "up to two Dense and Normalize are, in this order; import a copy without modules.json for " ..
@@ -115,6 +127,9 @@ local function add_pooling(model)
         model:wrong("", "modules.json pools rows, which is built for one stack of tokens; import a copy without " ..
                     "modules.json, and pool `hidden` in the program: by %s%s", kind,
                     normalized and ", normalized" or "")
+    elseif kind and model.narrowed then
+        model:wrong("", "modules.json pools rows of %s, which is not built: they are those of the head project_out; " ..
+                    "import a copy without modules.json", model.family)
     elseif kind and stack == "decoder" and kind ~= "last" and model.kept then
         model:wrong("", "modules.json pools all rows of a text by %s, and a decoder with a cache may bring a text " ..
                     "in pieces; give --cache none", kind)

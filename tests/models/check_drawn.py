@@ -346,7 +346,8 @@ def _(r):
 
 @family("qwen2", "Qwen2ForCausalLM", "Qwen2Model", *labels("Qwen2", "stq"))
 def _(r):
-    return {**llama_like(r), **some(r, use_sliding_window=[True, False], sliding_window=[3, 5], max_window_layers=[0, 1])}
+    return {**llama_like(r), **some(r, use_sliding_window=[True, False], sliding_window=[3, 5], max_window_layers=[0, 1],
+                                    is_causal=[..., ..., False])}
 
 
 @family("qwen3", "Qwen3ForCausalLM", "Qwen3Model", *labels("Qwen3", "stq"))
@@ -481,7 +482,7 @@ def _(r):
     of = {**sizes(r), **some(
         r, intermediate_size=[12, 20], max_position_embeddings=[16, 40], norm_bias=[True, False], local_attention=[6, 8],
         attention_bias=[True, False], mlp_bias=[True, False], decoder_bias=[True, False], classifier_bias=[True, False],
-        tie_word_embeddings=[True, False], hidden_activation=GATED, num_labels=[3]), "pad_token_id": 0}
+        tie_word_embeddings=[True, False], hidden_activation=GATED, num_labels=[3], classifier_pooling=["cls", "mean"]), "pad_token_id": 0}
     if r.random() < 0.6:
         of["rope_parameters"] = {kind: {"rope_type": "default", "rope_theta": r.choice([100.0, 10000.0])}
                                  for kind in ("full_attention", "sliding_attention")}
@@ -492,7 +493,7 @@ def _(r):
         "EuroBertForSequenceClassification")
 def _(r):
     return {**llama_like(r, d_k=True), **some(r, attention_bias=[True, False], mlp_bias=[True, False], num_labels=[3]),
-            "classifier_pooling": "bos", "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 1, "mask_token_id": 3}
+            "classifier_pooling": r.choice(["bos", "mean"]), "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 1, "mask_token_id": 3}
 
 
 def qwen_vl(r, three=False):
@@ -792,7 +793,8 @@ def draw(name, seed, folder):
     for key in r.sample(["architectures"], 0):
         written.pop(key, None)
     model = kind.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
-    model.pooled = add_modules(r, model, folder) if kind.__name__.endswith(("Model", "EncoderModel")) else None
+    rows = kind.__name__.endswith("Model") and not kind.__name__.endswith(("HeadModel", "MTModel"))
+    model.pooled = add_modules(r, model, folder) if rows else None
     return gated_delta.use(model), f"{kind.__name__} {dtype} {given}"
 
 

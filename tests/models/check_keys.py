@@ -111,7 +111,7 @@ FAMILIES = {
                           image_size=12, patch_size=4)),
     "modernbert": ("ModernBert", dict(BERT, num_hidden_layers=3, local_attention=8, pad_token_id=0, eos_token_id=1,
                                       bos_token_id=2, cls_token_id=2, sep_token_id=1)),
-    "eurobert": ("EuroBert", dict(LLAMA, pad_token_id=0, bos_token_id=2, eos_token_id=1, mask_token_id=3)),
+    "eurobert": ("EuroBert", dict(LLAMA, classifier_pooling="bos", pad_token_id=0, bos_token_id=2, eos_token_id=1, mask_token_id=3)),
     "qwen3_5_text": ("Qwen3_5", dict(HYBRID, head_dim=16)),
     "qwen3_next": ("Qwen3Next", dict(HYBRID, head_dim=16, num_experts=0)),
     "mamba2": ("Mamba2", dict(num_heads=4, head_dim=6, hidden_size=12, n_groups=2, state_size=5, num_hidden_layers=2,
@@ -174,7 +174,8 @@ VALUES = {
     "pruned_heads": [{"0": [1]}, {}], "dtype": ["float32", "float16", None], "torch_dtype": ["float32"],
     "per_layer_config": [{"0": {"hidden_size": 8}}, None], "label2id": [{"a": 0}], "problem_type": ["regression", None],
     "use_sliding_window": [True, None], "num_decoder_layers": [1, 3, None], "n_inner": [24, None],
-    "original_max_position_embeddings": [7],
+    "original_max_position_embeddings": [7], "is_causal": [False, True],
+    "classifier_pooling": ["cls", "mean", "bos", "late"],
     "position_embedding_type": ["absolute", "relative_key", "relative_key_query"],
     "embedding_size": [8, 16], "hidden_size": [24, 16], "num_hidden_layers": [1, 2, 3], "encoder_layers": [1],
     "decoder_layers": [1], "type_vocab_size": [1, 3, None], "num_channels": [1, None],
@@ -188,7 +189,7 @@ VALUES = {
 # Keys that no config class has as a field, of older releases and of other programs.
 OLDER = """rope_scaling rope_theta partial_rotary_factor num_labels _num_labels pruned_heads torch_dtype dense_act_fn
     is_gated_act scale_decoder_outputs per_layer_config original_max_position_embeddings
-    position_embedding_type embedding_size
+    position_embedding_type embedding_size is_causal
     architectures""".split()
 # The key without which one of these is foreign to a family: it gets one value there.
 RELATED = {"rope_scaling": {"rope_parameters"}, "rope_theta": {"rope_parameters"},
@@ -328,6 +329,12 @@ def without_prefix(family, tensors):
 FILES = [own_tables, one_own_table, table_without_shared, own_logits, own_bias, other_heads, no_pooler, without_prefix]
 
 
+def texts(folder):
+    """What import writes, without comments and ends that config.json says, numbers written alike"""
+    return {path.name: re.sub(r"(?<=[= ])[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?\b", lambda number: str(float(number[0])), re.sub(
+        r" *#.*|\[ends\]\nids.*", "", path.read_text()).strip()) for path in folder.iterdir()}
+
+
 COUNTED = "agreed", "moved", "refused", "wrong", "none"  # moved: of the agreed ones, those whose key has an effect
 
 
@@ -338,6 +345,7 @@ class Ladder:
         self.attngen, self.verbose, self.all_values = attngen, verbose, all_values
         self.counts, self.usual = collections.Counter(), {}
         self.folder = tempfile.TemporaryDirectory()
+        self.listed = subprocess.run([attngen, "import", "--list"], capture_output=True, text=True).stdout.split()
 
     def drawn(self, family, kind, config, change):
         """The model's folder, and the model as transformers reads it from there; None where it refuses."""
@@ -392,6 +400,24 @@ class Ladder:
             about = " ".join(f"{key}={json.dumps(value)}" for key, value in keys.items())
             print(f"{what}: {kind.__name__} {change.__name__ if change else about or 'as drawn'}: {why}", flush=True)
 
+    def defaults(self, family, kind):
+        """Each key of the config class with its default, and without: the same, or a refusal of what is without."""
+        small = {"model_type": family, "architectures": [kind.__name__], **FAMILIES[family][1]}
+        folder, model = self.drawn(family, kind, small, None)
+        said = json.loads(model.config.to_json_string(use_diff=False)) if model is not None else {}
+        made = []
+        for key in [None, *fields(config_class(family))]:
+            if key in small or key not in said and key is not None or key == "head_dim":
+                continue
+            (folder / "config.json").write_text(json.dumps({**small, **({key: said[key]} if key else {})}))
+            with tempfile.TemporaryDirectory() as out:
+                run = subprocess.run([self.attngen, "import", "--specs", folder, "-o", out], capture_output=True)
+                made.append(texts(pathlib.Path(out)))
+            what = "refused" if run.returncode else "agreed" if made[-1] == made[0] else "wrong"
+            self.counts[what] += 1
+            if what == "wrong":
+                print(f"wrong: {kind.__name__} {key}={json.dumps(said[key])}, its default, is not what it is without", flush=True)
+
     def compared(self, folder, out, model):
         try:
             theirs, worst = check_import.compare(folder, out, model)
@@ -421,7 +447,11 @@ class Ladder:
             before = self.counts["agreed"]
             self.case(family, kind, {})
             if self.counts["agreed"] == before:
+                if kind.__name__ in self.listed:
+                    print(f"wrong: {kind.__name__} is listed, and does not agree as drawn", flush=True)
+                    self.counts["wrong"] += 1
                 continue  # a class that is refused whatever its keys
+            self.defaults(family, kind)
             for change in FILES:
                 self.case(family, kind, {}, change)
             for key, value in {**keys, **others}.items():

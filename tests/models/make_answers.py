@@ -63,6 +63,9 @@ def encoder(model, config):
     elif hasattr(model, "classifier") and hasattr(model.classifier, "out_proj"):
         out["dense"] = torch.tanh(model.classifier.dense(hidden[:, 0]))
         out["classifier"] = model.classifier(hidden)
+    elif getattr(config, "classifier_pooling", "") == "mean":
+        out["dense"] = model.activation(model.dense((hidden * rows).sum(1) / rows.sum(1)))
+        out["classifier"] = model.classifier(out["dense"])
     elif hasattr(model, "head"):
         out["transform"] = model.head(hidden) * rows
         out["classifier"] = model.classifier(model.head(hidden)) * rows

@@ -162,6 +162,8 @@ MORE = {
         qk_rope_head_dim=4, qk_nope_head_dim=6, v_head_dim=5, linear_head_dim=6, linear_num_heads=2, vocab_size=19,
         max_position_embeddings=40, layer_types=["linear_attention", "full_attention"], mlp_layer_types=["dense"] * 2,
         pad_token_id=0, bos_token_id=1, eos_token_id=2), "bfloat16"),
+    "eurobert_mean": (t.EuroBertForSequenceClassification, t.EuroBertConfig(
+        **ONE, pad_token_id=0, classifier_pooling="mean", num_labels=3), "bfloat16"),
 }
 MODELS.update(MORE)
 

@@ -121,6 +121,10 @@ sed -i 's/nn.Softsign/nn.modules.activation.Tanh/' m/2_Dense/config.json
 refused 2 '2_Dense/config.json: in_features is 15; its rows are 16 wide'
 sed -i 's/15/16/' m/2_Dense/config.json
 refused 2 '2_Dense/config.json: mine is not known of bert models'
+sed -i 's/"mine": 1/"module_input_name": "token_embeddings", "use_residual": true/' m/2_Dense/config.json
+refused 2 '2_Dense/config.json: module_input_name is "token_embeddings", which attngen does not know; it must be "sentence_embedding"'
+says '2_Dense/config.json: use_residual is true, which attngen does not know; it must be false'
+sed -i 's/"module_input.*/"module_input_name": "sentence_embedding", "mine": 1}/' m/2_Dense/config.json
 sed -i 's/, "mine": 1//' m/2_Dense/config.json
 refused 2 'no tensor "2_Dense/linear.weight"; [3][16] of bert is needed'
 modules "[$first, {\"path\": \"../m\", \"type\": \"a.Pooling\"}]" "$cls" 'has a module Pooling in place 2'
@@ -132,6 +136,16 @@ modules "[$first, $pooling]" '{"pooling_mode_cls_token": true, "include_prompt":
 modules '{}' "$cls" 'modules.json is no list of modules'
 modules "[$first, $pooling]" "$cls" 'pools all rows of a text by cls, and a decoder with a cache may bring a text in pieces; give --cache none' qwen3
 modules "[$first, $pooling]" "$cls" 'pools rows, which is built for one stack of tokens' t5
+modules "[$first, $pooling]" '{"pooling_mode": "lasttoken"}' 'pools rows of opt, which is not built' opt
+modules "[$first, $pooling]" '{"pooling_mode": ["cls", "max"]}' 'has pooling_mode; one of the modes'
+# as sentence-transformers 6 writes it
+model bert && mkdir m/1_Pooling m/2_N && echo "[$first, $pooling, {\"path\": \"2_N\", \"type\": \"a.Normalize\"}]" >m/modules.json
+echo '{"embedding_dimension": 16, "pooling_mode": ["cls"], "include_prompt": true}' >m/1_Pooling/config.json
+echo '{"module_input_name": "sentence_embedding", "module_output_name": null}' >m/2_N/config.json
+check "a list of one mode" "$attngen" import --specs m -o listed
+says_line 'kind += cls' listed/bert.layers
+echo '{"module_input_name": "token_embeddings"}' >m/2_N/config.json
+refused 2 '2_N/config.json: module_input_name is "token_embeddings", which attngen does not know'
 model bert && mkdir m/1_Pooling && echo "[$first, $pooling]" >m/modules.json && echo "$cls" >m/1_Pooling/config.json
 echo '{"prompts": {"query": "Query: ", "*/ x": "a\n*/ ??/ \u00e9", "none": ""}}' >m/config_sentence_transformers.json
 check "prompts" "$attngen" import m -o prompts --isa scalar --name p
@@ -307,6 +321,11 @@ reads llama 's/"rope_type": "llama3"/"rope_type": "dynamic"/; /(low|high)_freq_f
 ends 0 "$attngen" import --specs m -o made; check "of the model's length nothing is said" test ! -s err
 ends 0 "$attngen" import --specs m -o made --cache-len 41
 says 'note: rotation is that of sequences of 41 tokens, and transformers has another one for those of up to 40; --cache-len 40'
+reads llama 's/"hidden_act"/"is_causal": false, "hidden_act"/' layer 'mask += padding'
+reads qwen2_window 's/"hidden_act"/"is_causal": false, "hidden_act"/' window 'window_right += 5 .*'
+wrong nomic_bert 's/"hidden_act": "silu"/"activation_function": "relu"/' 'activation_function is "relu"'
+wrong llama 's/LlamaForCausalLM/LlamaForSequenceClassification/; s/"hidden_act"/"is_causal": false, "hidden_act"/' 'and is_causal = false makes an encoder'
+wrong gpt2 's/"n_head"/"is_causal": false, "n_head"/' 'is_causal is false, which attngen does not know; it must be true'
 wrong llama 's/("max_position_embeddings": )40/\1null/' 'max_position_embeddings is missing'
 wrong bert 's/("hidden_act": )"gelu"/\1null/' 'hidden_act is null; write a value, or remove it for "gelu"'
 wrong mistral 's/("sliding_window": )6/\1null, "layer_types": ["sliding_attention", "full_attention"]/' 'layer_types has sliding_attention in layer 0'
@@ -356,7 +375,7 @@ while IFS=: read -r name said; do
         check "$name" eval '"$attngen" import --list m >out 2>&1'
     fi
 done <"$models/../published.txt"
-check "published keys: 57 sets, 54 of them are taken" test "$sets $taken" = "57 54"
+check "published keys: 67 sets, 64 of them are taken" test "$sets $taken" = "67 64"
 
 # ---- folders ----
 
@@ -367,6 +386,7 @@ rm m; mkdir m; refused 2 'has no config.json'
 mkdir m/config.json; refused 3 'config.json: error: is a directory'
 model bert; rm m/config.json; mkfifo m/config.json; refused 3 'config.json: error: is a device, a pipe'
 model bert; rm m/model.safetensors; mkfifo m/model.safetensors; refused 3 'model.safetensors: error: is a device, a pipe'
+model bert; echo '{}' >m/adapter_config.json; refused 2 'm/adapter_config.json: error: is there: transformers adds an adapter'
 model bert; rm m/model.safetensors; refused 2 'has neither model.safetensors nor model.safetensors.index.json'
 : >m/model.gguf; refused 2 'model.gguf is a model of llama.cpp, which is not read: load it with'
 : >m/model.onnx; : >m/pytorch_model.bin; refused 2 'pytorch_model.bin is weights of PyTorch, which is not read: load the model'

@@ -116,6 +116,7 @@ job qwen3_5_text_pages qwen3_5_text states_program avx2 --cache,paged,--weight-t
 job mpnet mpnet model_program scalar none "-DHEADS=HEAD(pooler,1,16)"
 job albert albert model_program scalar none "-DHEADS=HEAD(classifier,N,3)"
 job deberta deberta-v2 model_program scalar none "-DHEADS=HEAD(pooler,1,16)HEAD(classifier,1,2)"
+job eurobert_mean eurobert_mean model_program scalar none "-DHEADS=HEAD(dense,1,16)HEAD(classifier,1,3)"
 job deit deit model_program scalar none -DPIXELS=192 "-DHEADS=HEAD(classifier,1,3)"
 job siglip_vision siglip_vision_model model_program scalar none -DPIXELS=432 "-DHEADS=HEAD(embedding,1,16)"
 job dinov2 dinov2_with_registers model_program scalar none -DPIXELS=432 "-DHEADS=HEAD(classifier,1,3)"

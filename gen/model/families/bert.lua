@@ -3,10 +3,11 @@
 -- DistilBERT, MPNet, ELECTRA, ALBERT, XLM-RoBERTa-XL and Nomic's say what is different there:
 --   prefix     of the tensors of a model with a head
 --   keys       of config.json: width, h, layers, d_ff, activation, rows, eps (nil: it has none, and EPS counts)
---   eps        what a spec says of EPS
---   types      whether tokens have types
+--   eps        what a spec says of EPS. small: in place of EPS
+--   types      whether tokens have types: false, or how many where config.json does not say
 --   padding    whether positions begin after that of padding; first: the first one's row. learned: whether they are
 --   narrow     the module that makes rows of the model of words embedding_size wide; always: where that is as wide too
+--   head_norm  module of the norm of masked words
 --   block      pre: norms before the parts, and the module `last` after the last layer. norm_in: that of the
 --              embedding's norm; false: it has none
 --   unbiased   of layers. more(m, spec, d_k): keys of a spec. weights(m, at, w, of): other tensors of a layer
@@ -18,8 +19,8 @@
 local EPS = 1e-12 -- of every norm where config.json does not say it
 
 local bert = {
-    prefix = "bert.", types = true, padding = false, layer = "encoder.layer.%d.", learned = true, block = "post",
-    norm_in = "embeddings.LayerNorm", gates = false, gelu = "gelu",
+    prefix = "bert.", types = 2, small = EPS, padding = false, layer = "encoder.layer.%d.", learned = true,
+    block = "post", norm_in = "embeddings.LayerNorm", head_norm = "LayerNorm", gates = false, gelu = "gelu",
     keys = {width = "hidden_size", h = "num_attention_heads", layers = "num_hidden_layers", d_ff = "intermediate_size",
             activation = "hidden_act", eps = "layer_norm_eps"},
     modules = {q = "attention.self.query", k = "attention.self.key", v = "attention.self.value",
@@ -29,14 +30,16 @@ local bert = {
                ForNextSentencePrediction = "pooler next", ForSequenceClassification = "pooler classes",
                ForMultipleChoice = "pooler choice", ForTokenClassification = "tokens", ForQuestionAnswering = "spans"},
     heads_of_others = {".*pooler%.dense%..*", "cls%..*", "lm_head%..*", "classifier%..*", "qa_outputs%..*"},
-    idle = "pooler_fc_size pooler_type pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head",
+    idle = "pooler_fc_size pooler_type pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head " ..
+        "cell emb_size pre_trained structure training",
 }
 
 function bert.heads(m, does, of)
     m:pooler(does, of.prefix, of.width, of.width)
     if does.words then
-        m:masked_words(of, {dense = "cls.predictions.transform.dense", norm = "cls.predictions.transform.LayerNorm",
-                            head = "cls.predictions.decoder", bias = "cls.predictions.bias"})
+        local at = "cls.predictions."
+        m:masked_words(of, {dense = at .. "transform.dense", norm = at .. "transform." .. of.head_norm,
+                            head = at .. "decoder", bias = at .. "bias"})
     end
     m:classes(does, of.width, "head pooler")
 end
@@ -46,9 +49,9 @@ return function(m, other)
     local c, keys = m.config, kind.keys
     local does = m:class(kind.classes, kind.heads_of_others, "Model")
     local width, layers, vocab = c:size(keys.width), c:layers(keys.layers), c:size("vocab_size")
-    local types = kind.types and c:size("type_vocab_size", 2)
+    local types = kind.types and c:size("type_vocab_size", kind.types)
     local rows_key = keys.rows or "max_position_embeddings"
-    local rows, eps = c:size(rows_key), keys.eps and c:number(keys.eps, EPS, 1) or EPS
+    local rows, eps = c:size(rows_key), keys.eps and c:number(keys.eps, kind.small, 1) or EPS
     local activation = c:word(keys.activation, kind.gates or m.activations, kind.gelu)
     -- the row of the first token's position
     local first = kind.padding and (kind.first or c:size("pad_token_id", 1, 0) + 1) or 0
@@ -59,7 +62,7 @@ return function(m, other)
         c:only("embedding_size", narrow, "a smaller one is projected")
     end
     local tied = c:flag("tie_word_embeddings", true)
-    c:ignore(kind.idle)
+    c:ignore(kind.idle .. " is_causal")
     if first >= rows then
         c:wrong(rows_key, "is %d; more than pad_token_id + 1 = %d is needed", rows, first)
         rows = first + 1
@@ -109,7 +112,7 @@ return function(m, other)
     if kind.last then
         m:section("encoder norm"):norm("layer", eps, p .. kind.last, width)
     end
-    kind.heads(m, does, {prefix = p, word = word, vocab = vocab, width = width, activation = activation, eps = eps,
-                         tied = tied, narrow = narrow})
+    kind.heads(m, does, {prefix = p, word = word, vocab = vocab, width = width, eps = eps, tied = tied, narrow = narrow,
+                         activation = m.plain[activation] or activation, head_norm = kind.head_norm})
     m:buffers(".*embeddings%.position_ids", kind.types and ".*embeddings%.token_type_ids" or nil)
 end

@@ -3,7 +3,7 @@
 -- layers share are: of the layer's own for keys and queries with share_att_key, else of two more.
 
 local deberta = {
-    prefix = "deberta.", rows = "max_position_embeddings",
+    prefix = "deberta.", small = 1e-7, rows = "max_position_embeddings",
     modules = {q = "attention.self.query_proj", k = "attention.self.key_proj", v = "attention.self.value_proj",
                o = "attention.output.dense", ["1"] = "intermediate.dense", ["2"] = "output.dense",
                n1 = "attention.output.LayerNorm", n2 = "output.LayerNorm"},
@@ -83,7 +83,7 @@ return function(m)
     local c = m.config
     local types = c:get("type_vocab_size")
     local conv = c:get("conv_kernel_size")
-    deberta.types = types ~= nil and types ~= 0
+    deberta.types = types ~= nil and types ~= 0 and 0
     deberta.learned = c:flag("position_biased_input", true)
     if conv ~= nil and conv ~= 0 then
         c:wrong("conv_kernel_size", "is there, but a convolution beside the first layer is not built; 0 is read")

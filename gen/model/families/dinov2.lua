@@ -8,7 +8,7 @@ return function(m)
     local gated = c:flag("use_swiglu_ffn", false)
     local inner
     c:ignore("apply_layernorm reshape_hidden_states out_features out_indices stage_names use_mask_token " ..
-             "drop_path_rate layerscale_value")
+             "drop_path_rate layerscale_value interpolate_antialias interpolate_offset")
     m:base("vit")(m, {
         prefixes = {registers and "dinov2_with_registers." or "dinov2.", ""}, patch_size = registers and 16 or 14,
         eps = 1e-6, registers = registers and c:size("num_register_tokens", 4) or nil,

@@ -6,13 +6,11 @@ local function heads(m, does, of)
         m:logits("lm_head.weight", of.word, of.vocab, of.width, of.tied, {
             from = "encoder", bias = m.config:flag("mlp_bias", false) and "lm_head.bias" or nil})
     elseif does.classes then
-        m.config:only("classifier_pooling", "bos", "classes of the mean of all rows are not built")
-        if m.config:get("classifier_pooling") == nil then
-            m.config:wrong("classifier_pooling", 'is missing, which is "late"; classes of "bos" alone are built')
-        end
-        m:head("dense", "encoder", "first", {d_in = of.width, d_out = of.width, activation = "gelu", module = "dense"})
+        local rows = m.config:word("classifier_pooling", {bos = "first", mean = "mean"}, "late") -- which is not built
+        m:head("dense", "encoder", rows, {d_in = of.width, d_out = of.width, activation = "gelu", module = "dense"})
+        m:classifier{module = "classifier", width = of.width, from = "head dense", rows = rows}
     end
-    m:classes(does, of.width, "head dense")
+    m:classes({tokens = does.tokens}, of.width)
 end
 
 return function(m)

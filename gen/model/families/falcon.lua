@@ -14,7 +14,7 @@ return function(m)
         c:wrong("new_decoder_architecture", "is %s, and parallel_attn and num_ln_in_parallel_attn say otherwise",
                 tostring(new))
     end
-    c:ignore("num_kv_heads")
+    c:ignore("num_kv_heads ff_factor")
     m:decoder{
         keys = {h_kv = new and "num_kv_heads" or false, width = c:called("hidden_size", "n_embed"), d_k = false,
                 d_ff = "ffn_hidden_size", act = "activation", eps = "layer_norm_epsilon"},

@@ -19,8 +19,8 @@ return function(m)
     local inner = c:size("n_inner", false)
     local scaled, tied = c:flag("scale_attn_weights", true), c:flag("tie_word_embeddings", true)
     c:only("scale_attn_by_inverse_layer_idx", false, "each layer would have a spec of its own")
-    c:ignore("n_ctx reorder_and_upcast_attn summary_activation summary_first_dropout summary_proj_to_labels " ..
-             "summary_type summary_use_proj")
+    c:ignore("is_decoder n_ctx reorder_and_upcast_attn summary_activation summary_first_dropout " ..
+             "summary_proj_to_labels summary_type summary_use_proj")
     local seq, all, cache = m:lengths(positions, true, true)
 
     local spec = m:spec("layer", "A layer with norms before attention and feed-forward")

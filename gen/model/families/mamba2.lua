@@ -11,7 +11,8 @@ return function(m)
     local bias, conv_bias, expand = c:flag("use_bias", false), c:flag("use_conv_bias", true), c:number("expand", 2)
     local vocab, tied = c:size("vocab_size", 32768), c:flag("tie_word_embeddings", false)
     c:word("hidden_act", {silu = "silu", swish = "silu"}, "silu") -- of the convolution; the gate's is silu always
-    c:ignore("chunk_size residual_in_fp32 time_step_rank time_step_min time_step_max time_step_floor")
+    c:ignore("chunk_size residual_in_fp32 time_step_rank time_step_min time_step_max time_step_floor " ..
+             "intermediate_size norm_before_gate rms_norm time_step_init_scheme time_step_scale")
     c:only("rescale_prenorm_residual", false, "transformers divides out_proj once more when it reads such a model")
     if math.floor(expand * width) ~= h * d_v then
         c:wrong("expand", "is %g, times hidden_size %d not the %d columns of num_heads and head_dim", expand, width,

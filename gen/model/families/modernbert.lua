@@ -5,13 +5,11 @@
 local function heads(m, does, of)
     local c = m.config
     local activation, biased = c:word("classifier_activation", m.activations, "gelu"), c:flag("classifier_bias", false)
-    local kind, bias, shift = c:get("classifier_pooling"), c:flag("decoder_bias", true), c:flag("norm_bias", false)
+    local bias, shift = c:flag("decoder_bias", true), c:flag("norm_bias", false)
     local one = does.classes or does.choice
-    if one and kind ~= nil and kind ~= "cls" then
-        c:wrong("classifier_pooling", 'is not "cls"; classes of the mean of all rows are not built')
-    end
+    local rows = one and c:word("classifier_pooling", {cls = "first", mean = "mean"}, "cls") or "all"
     if next(does) then
-        m:head("transform", "encoder", one and "first" or "all", {
+        m:head("transform", "encoder", rows, {
             d_in = of.width, d_out = of.width, activation = activation, w = "head.dense.weight",
             b = biased and "head.dense.bias" or nil}, function(section)
             section:norm("layer", of.eps, "head.norm", of.width, nil, not shift)
@@ -21,7 +19,7 @@ local function heads(m, does, of)
         m:logits("decoder.weight", of.word, of.vocab, of.width, of.tied,
                  {from = "head transform", bias = bias and "decoder.bias" or nil})
     elseif one or does.tokens then
-        m:classifier{module = "classifier", width = of.width, from = "head transform", rows = one and "first" or "all",
+        m:classifier{module = "classifier", width = of.width, from = "head transform", rows = rows,
                      count = does.choice and 1 or nil, name = does.spans and "qa_outputs"}
     end
 end
@@ -31,7 +29,7 @@ return function(m)
     local every, reach = c:size("global_attn_every_n_layers", 3), c:size("local_attention", 128) // 2
     c:ignore("initializer_cutoff_factor deterministic_flash_attn sparse_prediction sparse_pred_ignore_index " ..
              "mlp_dropout reference_compile repad_logits_with_grad layer_norm_eps position_embedding_type " ..
-             "gradient_checkpointing")
+             "classifier_pooling")
     c:only("rope_scaling", nil, "it would be of both kinds of layers; write rope_parameters with both")
     m:decoder{
         keys = {eps = "norm_eps", act = "hidden_activation", h_kv = false, d_k = false}, eps = 1e-5, norm = "layer",

@@ -4,6 +4,7 @@
 
 local nomic = {
     prefix = "nomic_bert.", learned = false, unbiased = true, layer = "encoder.layers.%d.", norm_in = "emb_ln",
+    head_norm = "layer_norm",
     modules = {o = "attn.out_proj", g = "mlp.fc12", ["1"] = "mlp.fc11", ["2"] = "mlp.fc2"},
     classes = {Model = "base", ForMaskedLM = "words", ForSequenceClassification = "pooler classes",
                ForTokenClassification = "tokens"},
@@ -29,18 +30,17 @@ return function(m)
     local c = m.config
     for key, right in pairs{qkv_proj_bias = false, mlp_fc1_bias = false, mlp_fc2_bias = false, prenorm = false,
                             parallel_block = false, causal = false, use_rms_norm = false, rotary_emb_fraction = 1,
-                            rotary_emb_interleaved = false, parallel_block_tied_norm = false} do
+                            rotary_emb_interleaved = false, parallel_block_tied_norm = false,
+                            activation_function = "swiglu", layer_norm_epsilon = 1e-12} do
         c:only(key, right, "no published model of the family has another value")
     end
     c:only("rotary_scaling_factor", nil, "positions are not scaled")
     c:only("rotary_emb_scale_base", nil, "positions are not scaled")
-    nomic.gates = setmetatable({swiglu = "swiglu", geglu = "geglu"}, {__index = m.gated})
-    nomic.gelu = "silu"
+    nomic.gates, nomic.gelu = m.gated, "silu"
     nomic.keys = {
         width = c:called("hidden_size", "n_embd"), h = c:called("num_attention_heads", "n_head"),
         layers = c:called("num_hidden_layers", "n_layer"), d_ff = c:called("intermediate_size", "n_inner"),
-        activation = c:called("hidden_act", "activation_function"),
-        eps = c:called("layer_norm_eps", "layer_norm_epsilon"),
+        activation = "hidden_act", eps = "layer_norm_eps",
         rows = c:called("max_position_embeddings", "n_positions")}
     m:base("bert")(m, nomic)
 end

@@ -6,7 +6,7 @@ return function(m)
     local c = m.config
     local before, width = c:flag("do_layer_norm_before", true), c:size("word_embed_proj_dim", false)
     local last = not c:flag("_remove_final_layer_norm", false) and before
-    c:ignore("init_std prefix")
+    c:ignore("init_std prefix learned_embeddings scale_embeddings")
     m:decoder{
         labels = "score spans",
         keys = {d_ff = "ffn_dim", act = "activation_function", eps = false, h_kv = false, d_k = false},

@@ -13,7 +13,7 @@ return function(m)
     m:buffers("mtp%..*") -- tokens ahead, for speculation
     c:ignore("mtp_num_hidden_layers mtp_use_dedicated_embeddings attn_output_gate mamba_ssm_dtype " ..
              "output_router_logits router_aux_loss_coef norm_topk_prob moe_intermediate_size num_experts_per_tok " ..
-             "shared_expert_intermediate_size")
+             "shared_expert_intermediate_size mlp_only_layers")
     if next_ then
         local count, step = c:size("num_experts", 512, 0), c:size("decoder_sparse_step", 1)
         local dense, given = {}, c:get("mlp_only_layers")
@@ -42,7 +42,8 @@ return function(m)
     end
     m:decoder{
         plus_one = true, width = 256, heads_kv = next_ and 2 or 4,
-        prefixes = {"model.language_model.", "language_model.model.", "model.", "language_model.", ""},
+        prefixes = {"model.language_model.", "language_model.model.", "model.", "language_model.", "",
+                    "transformer."},
         head = m:has("language_model.lm_head.weight") and "language_model.lm_head" or nil,
         classes = next_ and {ForCausalLM = "words", Model = ""} or m.kind == "qwen3_5" and
                   {ForConditionalGeneration = "words", Model = "", ForCausalLM = "words"} or

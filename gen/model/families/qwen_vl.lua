@@ -9,6 +9,8 @@ return function(m)
     if top.object.text_config ~= nil then -- else a file of Transformers 4: its keys are those of the text
         m:within("text_config")
         m.config:only("tie_word_embeddings", tied, "it is that beside text_config")
+    else
+        top:only("is_causal", true, "of a file without text_config transformers does not read it")
     end
     m:buffers("visual%..*", "model%.visual%..*")
     m:note("the text of this model alone is read, no pictures and films")

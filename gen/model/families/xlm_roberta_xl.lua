@@ -3,7 +3,7 @@
 
 return function(m)
     m:base("roberta")(m, {
-        block = "pre", norm_in = false, last = "encoder.LayerNorm",
+        block = "pre", small = 1e-5, types = 1, norm_in = false, last = "encoder.LayerNorm",
         modules = {q = "attention.self.query", k = "attention.self.key", v = "attention.self.value",
                    o = "attention.output.dense", ["1"] = "intermediate.dense", ["2"] = "output.dense",
                    n1 = "attention.self_attn_layer_norm", n2 = "LayerNorm"},
