@@ -383,7 +383,6 @@ void context_layer(const struct layer *layer, struct emit *emit)
     emit_set_string(emit, "V_CACHE_ROW", layer->shares ? "D_K" : "D_V");
     emit_set_integer(emit, "D_NOPE", layer->latent.d_nope);
     emit_set_integer(emit, "D_HEAD", layer->latent.d_head);
-    emit_set_integer(emit, "D_LATENT", layer->latent.d_latent);
     emit_set_integer(emit, "D_UP", layer_z_width(layer));
     emit_set_integer(emit, "CACHED_NUMBERS", layer_cached_numbers(layer));
     /* scores that attn has in place of weights */
