@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 4
-#define TINY_PAIR 0x5143517163e9d3b5u /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_PAIR 0xab099dd808360bf3u /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
