@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x4efebc7b498bfb03u
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x5d361a87094f4d85u
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -202,49 +202,72 @@ static int pack_panels(float *p, const float *w, size_t depth, size_t columns, s
 }
 
 #if COMPILES_SCALAR || defined(TINY_PACK_ONLY)
+/* where arrays begin in the packed block, the scratch or a worker's scratch, in elements */
+enum {
+    KEYS_AT_scalar = 4096, KEYS_W_AT_scalar = 4112, OUTPUT_W_AT_scalar = 12304, QUERIES_AT_scalar = 2048,
+    QUERIES_W_AT_scalar = 16, Q_T_AT_scalar = 416, TILE_AT_scalar = 288, VALUES_AT_scalar = 6144,
+    VALUES_W_AT_scalar = 8208
+};
+
 /* Packs the weights in the order in which the tiles of scalar read them. Returns 0 when one is not finite. */
 static int pack_scalar(float *packed, const tiny_weights *weights)
 {
-    return pack_panels(packed + 16, weights->w_q, 64, 64, 8, 4, 64, 1, QUERY_SCALE) &&
-           pack_panels(packed + 4112, weights->w_k, 64, 64, 8, 4, 64, 1, 1.0f) &&
-           pack_panels(packed + 8208, weights->w_v, 64, 64, 8, 4, 64, 1, 1.0f) &&
-           pack_panels(packed + 12304, weights->w_o, 64, 64, 8, 4, 64, 1, 1.0f);
+    return pack_panels(packed + QUERIES_W_AT_scalar, weights->w_q, 64, 64, 8, 4, 64, 1, QUERY_SCALE) &&
+           pack_panels(packed + KEYS_W_AT_scalar, weights->w_k, 64, 64, 8, 4, 64, 1, 1.0f) &&
+           pack_panels(packed + VALUES_W_AT_scalar, weights->w_v, 64, 64, 8, 4, 64, 1, 1.0f) &&
+           pack_panels(packed + OUTPUT_W_AT_scalar, weights->w_o, 64, 64, 8, 4, 64, 1, 1.0f);
 }
 
 #endif
 
 #if COMPILES_AVX2 || defined(TINY_PACK_ONLY)
+enum {
+    KEYS_AT_avx2 = 4096, KEYS_W_AT_avx2 = 4112, OUTPUT_W_AT_avx2 = 12304, QUERIES_AT_avx2 = 2048,
+    QUERIES_W_AT_avx2 = 16, Q_T_AT_avx2 = 832, TILE_AT_avx2 = 576, VALUES_AT_avx2 = 6144, VALUES_W_AT_avx2 = 8208
+};
+
 /* Packs the weights in the order in which the tiles of avx2 read them. Returns 0 when one is not finite. */
 static int pack_avx2(float *packed, const tiny_weights *weights)
 {
-    return pack_panels(packed + 16, weights->w_q, 64, 64, 16, 8, 64, 1, QUERY_SCALE) &&
-           pack_panels(packed + 4112, weights->w_k, 64, 64, 16, 8, 64, 1, 1.0f) &&
-           pack_panels(packed + 8208, weights->w_v, 64, 64, 16, 8, 64, 1, 1.0f) &&
-           pack_panels(packed + 12304, weights->w_o, 64, 64, 16, 8, 64, 1, 1.0f);
+    return pack_panels(packed + QUERIES_W_AT_avx2, weights->w_q, 64, 64, 16, 8, 64, 1, QUERY_SCALE) &&
+           pack_panels(packed + KEYS_W_AT_avx2, weights->w_k, 64, 64, 16, 8, 64, 1, 1.0f) &&
+           pack_panels(packed + VALUES_W_AT_avx2, weights->w_v, 64, 64, 16, 8, 64, 1, 1.0f) &&
+           pack_panels(packed + OUTPUT_W_AT_avx2, weights->w_o, 64, 64, 16, 8, 64, 1, 1.0f);
 }
 
 #endif
 
 #if COMPILES_AVX512 || defined(TINY_PACK_ONLY)
+enum {
+    KEYS_AT_avx512 = 4096, KEYS_W_AT_avx512 = 4112, OUTPUT_W_AT_avx512 = 12304, QUERIES_AT_avx512 = 2048,
+    QUERIES_W_AT_avx512 = 16, Q_T_AT_avx512 = 1856, TILE_AT_avx512 = 1344, VALUES_AT_avx512 = 6144,
+    VALUES_W_AT_avx512 = 8208
+};
+
 /* Packs the weights in the order in which the tiles of avx512 read them. Returns 0 when one is not finite. */
 static int pack_avx512(float *packed, const tiny_weights *weights)
 {
-    return pack_panels(packed + 16, weights->w_q, 64, 64, 64, 16, 64, 1, QUERY_SCALE) &&
-           pack_panels(packed + 4112, weights->w_k, 64, 64, 64, 16, 64, 1, 1.0f) &&
-           pack_panels(packed + 8208, weights->w_v, 64, 64, 64, 16, 64, 1, 1.0f) &&
-           pack_panels(packed + 12304, weights->w_o, 64, 64, 64, 16, 64, 1, 1.0f);
+    return pack_panels(packed + QUERIES_W_AT_avx512, weights->w_q, 64, 64, 64, 16, 64, 1, QUERY_SCALE) &&
+           pack_panels(packed + KEYS_W_AT_avx512, weights->w_k, 64, 64, 64, 16, 64, 1, 1.0f) &&
+           pack_panels(packed + VALUES_W_AT_avx512, weights->w_v, 64, 64, 64, 16, 64, 1, 1.0f) &&
+           pack_panels(packed + OUTPUT_W_AT_avx512, weights->w_o, 64, 64, 64, 16, 64, 1, 1.0f);
 }
 
 #endif
 
 #if COMPILES_NEON || defined(TINY_PACK_ONLY)
+enum {
+    KEYS_AT_neon = 4096, KEYS_W_AT_neon = 4112, OUTPUT_W_AT_neon = 12304, QUERIES_AT_neon = 2048,
+    QUERIES_W_AT_neon = 16, Q_T_AT_neon = 816, TILE_AT_neon = 560, VALUES_AT_neon = 6144, VALUES_W_AT_neon = 8208
+};
+
 /* Packs the weights in the order in which the tiles of neon read them. Returns 0 when one is not finite. */
 static int pack_neon(float *packed, const tiny_weights *weights)
 {
-    return pack_panels(packed + 16, weights->w_q, 64, 64, 16, 4, 64, 1, QUERY_SCALE) &&
-           pack_panels(packed + 4112, weights->w_k, 64, 64, 16, 4, 64, 1, 1.0f) &&
-           pack_panels(packed + 8208, weights->w_v, 64, 64, 16, 4, 64, 1, 1.0f) &&
-           pack_panels(packed + 12304, weights->w_o, 64, 64, 16, 4, 64, 1, 1.0f);
+    return pack_panels(packed + QUERIES_W_AT_neon, weights->w_q, 64, 64, 16, 4, 64, 1, QUERY_SCALE) &&
+           pack_panels(packed + KEYS_W_AT_neon, weights->w_k, 64, 64, 16, 4, 64, 1, 1.0f) &&
+           pack_panels(packed + VALUES_W_AT_neon, weights->w_v, 64, 64, 16, 4, 64, 1, 1.0f) &&
+           pack_panels(packed + OUTPUT_W_AT_neon, weights->w_o, 64, 64, 16, 4, 64, 1, 1.0f);
 }
 
 #endif
@@ -359,13 +382,6 @@ enum pass {
 #define V_FEATURE ((size_t)1) /* from feature to feature */
 #define V_HEAD ((size_t)512)
 #define TARGET
-
-/* where arrays begin in the packed block, the scratch or a worker's scratch, in elements */
-enum {
-    KEYS_AT_scalar = 4096, KEYS_W_AT_scalar = 4112, OUTPUT_W_AT_scalar = 12304, QUERIES_AT_scalar = 2048,
-    QUERIES_W_AT_scalar = 16, Q_T_AT_scalar = 416, TILE_AT_scalar = 288, VALUES_AT_scalar = 6144,
-    VALUES_W_AT_scalar = 8208
-};
 
 /* four floats in plain C, which a compiler may keep in one vector register */
 typedef struct vec_scalar {
@@ -1142,12 +1158,6 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #define V_FEATURE ((size_t)1) /* from feature to feature */
 #define V_HEAD ((size_t)512)
 #define TARGET __attribute__((target("avx2,fma")))
-
-/* where arrays begin in the packed block, the scratch or a worker's scratch, in elements */
-enum {
-    KEYS_AT_avx2 = 4096, KEYS_W_AT_avx2 = 4112, OUTPUT_W_AT_avx2 = 12304, QUERIES_AT_avx2 = 2048,
-    QUERIES_W_AT_avx2 = 16, Q_T_AT_avx2 = 832, TILE_AT_avx2 = 576, VALUES_AT_avx2 = 6144, VALUES_W_AT_avx2 = 8208
-};
 
 #define vec __m256
 #define vec_load(p) _mm256_loadu_ps(p)
@@ -1960,13 +1970,6 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 #define V_FEATURE ((size_t)1) /* from feature to feature */
 #define V_HEAD ((size_t)512)
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl")))
-
-/* where arrays begin in the packed block, the scratch or a worker's scratch, in elements */
-enum {
-    KEYS_AT_avx512 = 4096, KEYS_W_AT_avx512 = 4112, OUTPUT_W_AT_avx512 = 12304, QUERIES_AT_avx512 = 2048,
-    QUERIES_W_AT_avx512 = 16, Q_T_AT_avx512 = 1856, TILE_AT_avx512 = 1344, VALUES_AT_avx512 = 6144,
-    VALUES_W_AT_avx512 = 8208
-};
 
 #define vec __m512
 #define vec_load(p) _mm512_loadu_ps(p)
@@ -2794,12 +2797,6 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
 #define V_FEATURE ((size_t)1) /* from feature to feature */
 #define V_HEAD ((size_t)512)
 #define TARGET
-
-/* where arrays begin in the packed block, the scratch or a worker's scratch, in elements */
-enum {
-    KEYS_AT_neon = 4096, KEYS_W_AT_neon = 4112, OUTPUT_W_AT_neon = 12304, QUERIES_AT_neon = 2048,
-    QUERIES_W_AT_neon = 16, Q_T_AT_neon = 816, TILE_AT_neon = 560, VALUES_AT_neon = 6144, VALUES_W_AT_neon = 8208
-};
 
 #define vec float32x4_t
 #define vec_load(p) vld1q_f32(p)

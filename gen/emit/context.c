@@ -98,7 +98,7 @@ static void push_named(struct emit *emit, const struct plan_isa *p, const char *
 }
 #define PUSH(emit, p, type, of) push_named(emit, p, (const char *)(of), names_##type)
 
-/* Where a layout begins, as emitted text says it: the enumerator NAME_AT_ISA of interface/isa.in; 0 where it is first,
+/* Where a layout begins, as emitted text says it: an enumerator of interface/places.in; 0 where it is first,
  * or where the plan does not have it; a number if it has no name, or is no int. `what`, maybe "": of the layouts of a
  * step's name */
 static void push_named_place(struct emit *emit, const struct plan_isa *p, const char *field, const char *name,

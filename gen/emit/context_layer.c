@@ -249,15 +249,6 @@ static void push_vectors(struct emit *emit, const struct layer *layer)
     emit_end(emit);
 }
 
-/* The C type of an element */
-static const char *word_of(enum tensor_element element)
-{
-    static const char *const words[] = {
-        [TENSOR_F32] = "float", [TENSOR_I32] = "int32_t", [TENSOR_BOOL] = "unsigned char", [TENSOR_BF16] = "uint16_t",
-        [TENSOR_F16] = "uint16_t", [TENSOR_I8] = "int8_t", [TENSOR_I4] = "uint8_t"};
-    return words[element];
-}
-
 /* The tensors of the layer */
 static void push_tensors(struct emit *emit, const struct layer *layer)
 {
@@ -277,7 +268,7 @@ static void push_tensors(struct emit *emit, const struct layer *layer)
         emit_set_string(emit, "name", layer_tensor_called(layer, t));
         emit_set_string(emit, "kind", kinds[row->kind]);
         emit_set_string(emit, "element", element_name(layer_tensor_element(layer, t)));
-        emit_set_string(emit, "type", word_of(layer_tensor_element(layer, t)));
+        emit_set_string(emit, "type", element_rows[layer_tensor_element(layer, t)].word);
         emit_set_string(emit, "shape", shape);
         emit_set_string(emit, "note", text_or_empty(row->note));
         emit_set_boolean(emit, "has_gradient", layer_has_gradient(layer, t));
@@ -375,21 +366,23 @@ void context_layer(const struct layer *layer, struct emit *emit)
     /* element of packed weights: its name, bytes, C type */
     emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));
     emit_set_integer(emit, "WEIGHT_BYTES", (int64_t)element_size(layer->weight_type));
-    emit_set_string(emit, "WEIGHT", layer_rounds(layer) ? "int32_t" : word_of(layer->weight_type));
+    emit_set_string(emit, "WEIGHT", layer_rounds(layer) ? "int32_t" : element_rows[layer->weight_type].word);
+    emit_set_integer(emit, "WEIGHT_INFINITE", element_rows[layer->weight_type].infinite);
+    emit_set_string(emit, "WEIGHT_TOO_LARGE", text_or_empty(element_rows[layer->weight_type].too_large));
     emit_set_integer(emit, "WEIGHT_GROUP", layer->weight_type == TENSOR_I4 ? WEIGHT_GROUP : 0);
     /* element of the caller's activations: its name, C type */
     emit_set_string(emit, "TENSOR_TYPE", element_name(layer->tensor_type));
-    emit_set_string(emit, "TENSOR_WORD", word_of(layer->tensor_type));
+    emit_set_string(emit, "TENSOR_TOO_LARGE", text_or_empty(element_rows[layer->tensor_type].too_large));
+    emit_set_string(emit, "TENSOR_WORD", element_rows[layer->tensor_type].word);
     /* element of a cache: its name, bytes, C type */
     emit_set_string(emit, "CACHE_TYPE", element_name(layer->cache_type));
     emit_set_integer(emit, "CACHE_ELEMENT_BYTES", (int64_t)element_size(layer->cache_type));
-    emit_set_string(emit, "CACHE_ELEMENT", word_of(layer->cache_type));
+    emit_set_string(emit, "CACHE_ELEMENT", element_rows[layer->cache_type].word);
     /* where values are cached, and numbers from row to row there */
     emit_set_string(emit, "V_CACHE", layer->shares ? "k_cache" : "v_cache");
     emit_set_string(emit, "V_CACHE_ROW", layer->shares ? "D_K" : "D_V");
     emit_set_integer(emit, "D_NOPE", layer->latent.d_nope);
     emit_set_integer(emit, "D_HEAD", layer->latent.d_head);
-    emit_set_integer(emit, "D_LATENT", layer->latent.d_latent);
     emit_set_integer(emit, "D_UP", layer_z_width(layer));
     emit_set_integer(emit, "CACHED_NUMBERS", layer_cached_numbers(layer));
     /* scores that attn has in place of weights */

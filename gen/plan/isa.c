@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of instruction sets; a new one is a new row here, one more in ISAS (isa.h) and a
- * vocabulary template.
+/* The table of instruction sets; a new one is a new row here and a vocabulary template.
  *
  * Left out on purpose: anything measured on the host (see isa.h).
  */
@@ -123,7 +122,7 @@ const struct isa isa_table[] = {
      .vocabulary = "sets/simd_rvv.in"},
 };
 const size_t isa_count = sizeof isa_table / sizeof isa_table[0];
-_Static_assert(sizeof isa_table / sizeof isa_table[0] == ISAS, "what is kept for each set has room for every row");
+_Static_assert(sizeof isa_table / sizeof isa_table[0] <= ISAS, "what is kept for each set has room for every row");
 
 /* The row whose name is the `length` bytes at `name`; isa_count if there is none. */
 static size_t row_of(const char *name, size_t length)
@@ -160,13 +159,18 @@ unsigned isa_all(void)
     return (1u << isa_count) - 1;
 }
 
-unsigned isa_default(void)
-{
-    unsigned isas = 0;
-    for (size_t row = 0; row < isa_count; row++)
-        isas |= isa_table[row].optional ? 0 : 1u << row;
-    return isas;
-}
+#define ROWS_THAT(function, holds) \
+    unsigned function(void) \
+    { \
+        unsigned isas = 0; \
+        for (const struct isa *isa = isa_table; isa < isa_table + isa_count; isa++) \
+            isas |= (holds) ? 1u << (isa - isa_table) : 0; \
+        return isas; \
+    }
+ROWS_THAT(isa_default, !isa->optional)
+ROWS_THAT(isa_with_bf16, isa->sums_bf16)
+ROWS_THAT(isa_of_dots_only, isa->dots_only)
+ROWS_THAT(isa_of_tiles, isa->tile_rows > 0)
 
 int isa_extras(const struct isa *isa, const struct layer *layer, bool digits, const struct isa_extra *of[ISA_EXTRAS])
 {
@@ -180,30 +184,6 @@ int isa_extras(const struct isa *isa, const struct layer *layer, bool digits, co
     if (layer->precision == PRECISION_BF16)
         of[count++] = &isa->bf16;
     return count;
-}
-
-unsigned isa_with_bf16(void)
-{
-    unsigned isas = 0;
-    for (size_t row = 0; row < isa_count; row++)
-        isas |= isa_table[row].sums_bf16 ? 1u << row : 0;
-    return isas;
-}
-
-unsigned isa_of_dots_only(void)
-{
-    unsigned isas = 0;
-    for (size_t row = 0; row < isa_count; row++)
-        isas |= isa_table[row].dots_only ? 1u << row : 0;
-    return isas;
-}
-
-unsigned isa_of_tiles(void)
-{
-    unsigned isas = 0;
-    for (size_t row = 0; row < isa_count; row++)
-        isas |= isa_table[row].tile_rows > 0 ? 1u << row : 0;
-    return isas;
 }
 
 bool isa_sums_pairs(int id)

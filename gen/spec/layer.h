@@ -553,8 +553,18 @@ const char *layer_tensor_called(const struct layer *layer, enum layer_tensor ten
  * tensor_type. */
 enum tensor_element layer_tensor_element(const struct layer *layer, enum layer_tensor tensor);
 size_t layer_tensor_size(const struct layer *layer, enum layer_tensor tensor);
+/* A type of numbers, a row each. Floating ones have `bits` significant bits and places from 2^lowest on; `infinite` are
+ * the bits of the exponent, all set in infinity and NaN; `too_large`: sizes that become infinite, NULL: f32's. */
+extern const struct element {
+    const char *name, *word; /* "f32"; its C type */
+    size_t size;             /* bytes */
+    int bits, lowest;
+    double most; /* the largest finite number */
+    uint32_t infinite;
+    const char *too_large;
+} element_rows[];
 size_t element_size(enum tensor_element element);
-const char *element_name(enum tensor_element element); /* "f32" */
+const char *element_name(enum tensor_element element);
 
 /* The masks of these bits as a spec names them: "causal+padding", "none". */
 #define LAYER_MASK_TEXT 80

@@ -6,6 +6,7 @@
  */
 #include "spec/layer.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -88,19 +89,23 @@ size_t layer_tensor_size(const struct layer *layer, enum layer_tensor tensor)
     return element_size(layer_tensor_element(layer, tensor));
 }
 
-static const struct { const char *name; size_t size; } elements[] = {
-    [TENSOR_F32] = {"f32", 4}, [TENSOR_I32] = {"i32", 4}, [TENSOR_BOOL] = {"bool", 1},
-    [TENSOR_BF16] = {"bf16", 2}, [TENSOR_F16] = {"f16", 2}, [TENSOR_I8] = {"i8", 1},
-    [TENSOR_I4] = {"i4", 1}};
+const struct element element_rows[] = {
+    [TENSOR_F32] = {"f32", "float", 4, 24, -149, FLT_MAX, 0x7f800000, NULL},
+    [TENSOR_I32] = {.name = "i32", .word = "int32_t", .size = 4},
+    [TENSOR_BOOL] = {.name = "bool", .word = "unsigned char", .size = 1},
+    [TENSOR_BF16] = {"bf16", "uint16_t", 2, 8, -133, 0x1.fep127, 0x7f80, NULL},
+    [TENSOR_F16] = {"f16", "uint16_t", 2, 11, -24, 65504, 0x7c00, "65520 or more"},
+    [TENSOR_I8] = {.name = "i8", .word = "int8_t", .size = 1},
+    [TENSOR_I4] = {.name = "i4", .word = "uint8_t", .size = 1}};
 
 size_t element_size(enum tensor_element element)
 {
-    return elements[element].size;
+    return element_rows[element].size;
 }
 
 const char *element_name(enum tensor_element element)
 {
-    return elements[element].name;
+    return element_rows[element].name;
 }
 
 enum layer_tensor layer_mask_tensor(unsigned mask)

@@ -16,6 +16,7 @@
 #include "base/version.h"
 #include "commands.h"
 #include "inputs/draw.h"
+#include "inputs/elements.h"
 #include "plan/isa.h"
 #include "reference/compare.h"
 #include "reference/likely.h"
@@ -639,16 +640,14 @@ static void print_short_type(struct selftest *s)
     fputs(has_both(s) ? element_name(s->layer->tensor_type) : has_f16(s) ? "f16" : "bf16", s->out);
 }
 
-static unsigned nan_of(enum tensor_element type) { return type == TENSOR_F16 ? 0x7e00 : 0x7fc0; }
-
 /* NaN's word in outputs of two bytes */
 static void print_nan(struct selftest *s)
 {
     if (has_both(s))
-        fprintf(s->out, "outputs[o].is_cache ? 0x%x : 0x%x", nan_of(s->layer->cache_type),
-                nan_of(s->layer->tensor_type));
+        fprintf(s->out, "outputs[o].is_cache ? 0x%x : 0x%x", element_nan(s->layer->cache_type),
+                element_nan(s->layer->tensor_type));
     else
-        fprintf(s->out, "0x%x", nan_of(has_f16(s) ? TENSOR_F16 : TENSOR_BF16));
+        fprintf(s->out, "0x%x", element_nan(has_f16(s) ? TENSOR_F16 : TENSOR_BF16));
 }
 
 /* exact = portable: of all outputs, as the order of docs/portable.md gives them */

@@ -10,6 +10,8 @@
 
 /* Number `at` of an array of f32, bf16, f16 or i8. */
 double element_number(enum tensor_element type, const void *data, size_t at);
+/* The bits of its NaN, a floating type's. */
+uint32_t element_nan(enum tensor_element type);
 /* Writes the nearest number of the type, ties to even. NaN stays NaN, in i8 it becomes 0; numbers that are too large
  * become infinite, in i8 127. */
 void element_put(enum tensor_element type, void *data, size_t at, double number);

@@ -224,7 +224,7 @@ size_t inputs_bytes(const struct layer *layer, const struct inputs *in, enum lay
 void inputs_put(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor, size_t at, double number)
 {
     const enum tensor_element type = layer_tensor_element(layer, tensor);
-    const double most = type == TENSOR_F16 ? 65504 : type == TENSOR_BF16 ? 0x1.fep127 : INFINITY;
+    const double most = type != TENSOR_F32 && element_rows[type].bits > 0 ? element_rows[type].most : INFINITY;
     element_put(type, in->tensor[tensor], at, isfinite(number) ? fmax(-most, fmin(most, number)) : number);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "plan/isa.h"
+#include "timing/peak.h"
 
 static const struct option_command commands[] = {
     {"check", COMMAND_CHECK, "a spec", true, "SPEC… [OPTION…]",
@@ -299,25 +300,19 @@ static bool lists(const char *list, const char *name)
     return false;
 }
 
-/* For programs on a machine of this kind: the sets of attngen's default that such a machine may have, and the last
- * resort if there is one */
-#if defined(__x86_64__)
-#define ISAS_HERE "scalar,avx2,avxvnni,avx512"
-#elif defined(__aarch64__)
-#define ISAS_HERE "neon"
-#else
-#define ISAS_HERE "scalar"
-#endif
-
 unsigned options_blocks(const struct options *options, unsigned possible, struct diag *diag)
 {
     const bool here = strcmp(options->isa, "auto") == 0, all = strcmp(options->isa, "all") == 0;
-    const char *text = here ? ISAS_HERE : options->isa;
-    const unsigned rows = isa_parse_list(text, diag); /* scalar is in, asked for or not */
+    /* scalar is in, asked for or not */
+    const unsigned rows = here ? isa_default() : isa_parse_list(options->isa, diag);
     unsigned blocks = 0;
-    for (size_t row = 0; diag->errors == 0 && row < isa_count; row++)
-        if ((rows >> row & 1u) != 0 && (all || lists(text, isa_table[row].name)))
-            blocks |= 1u << row;
+    for (size_t row = isa_count; diag->errors == 0 && row-- > 0;) {
+        const struct isa *const isa = &isa_table[row];
+        const bool wanted = all || (here ? peak_knows(isa->name) : lists(options->isa, isa->name));
+        blocks |= wanted && (rows >> row & 1u) != 0 ? 1u << row : 0;
+        if (here && (blocks >> row & 1u) != 0 && isa->needs[0].name == NULL)
+            break; /* every machine of this kind has it: no other is the last resort */
+    }
     return here || all ? blocks & possible : blocks;
 }
 

@@ -168,8 +168,12 @@ static bool nonfinite_weight(struct packing *p, enum layer_tensor t, size_t at, 
 /* The smallest number that becomes infinite when this layer rounds its weights */
 static float too_large(const struct layer *layer)
 {
-    const bool bf16 = layer->weight_type == TENSOR_BF16 || layer->precision == PRECISION_BF16;
-    return layer->weight_type == TENSOR_F16 ? 65520 : bf16 ? 0x1.ffp127f : INFINITY;
+    const enum tensor_element type = layer->precision == PRECISION_BF16 ? TENSOR_BF16 : layer->weight_type;
+    int exponent;
+    (void)frexp(element_rows[type].most, &exponent);
+    const float halfway = (float)(element_rows[type].most + ldexp(1, exponent - element_rows[type].bits - 1));
+    return element_rows[type].bits == 0 ? INFINITY : isinf(element_rounded(type, halfway)) ? halfway
+                                                                                        : nextafterf(halfway, INFINITY);
 }
 
 /* The last number of each weight; if packing is quick, also the first and random ones */

@@ -27,8 +27,9 @@ static bool sums_to_one(struct trial *t)
 {
     const size_t m = inputs_columns(t->layer, t->in), n = t->in->n, h = (size_t)t->layer->h;
     /* the sum's own rounding, and each weight's */
-    const double rounding = t->layer->tensor_type == TENSOR_BF16  ? 0x1p-8
-                            : t->layer->tensor_type == TENSOR_F16 ? 0x1p-11 + (double)m * 0x1p-25 : 0;
+    const struct element *const of = &element_rows[t->layer->tensor_type];
+    const double rounding = t->layer->tensor_type == TENSOR_F32 ? 0
+                            : ldexp(1, -of->bits) + (double)m * ldexp(1, of->lowest - 1);
     const double tolerance = (double)(m + m / 8 + 16) * 0x1p-24 + 1.001 * rounding;
     const bool weights = trial_count(t, TENSOR_ATTN) > 0 && t->layer->scores == SCORES_WEIGHTS;
     const size_t rows = weights ? t->in->batch * h * n : 0;

@@ -23,7 +23,8 @@ bool promise_returned(char why[300], const struct kernel_table *call, int error,
 static inline bool promise_overflows(const struct layer *layer)
 {
     const bool grows = layer_corrects(layer) && !layer->projected && layer->qk_norm == NORM_NONE;
-    return grows || layer->score != NULL || layer->cache_type == TENSOR_F16 || layer->tensor_type == TENSOR_F16;
+    return grows || layer->score != NULL || element_rows[layer->cache_type].too_large != NULL ||
+           element_rows[layer->tensor_type].too_large != NULL;
 }
 
 struct trial {

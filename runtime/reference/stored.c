@@ -183,11 +183,9 @@ double stored_column(enum tensor_element type, const float *from, float *to, siz
         return i8_column(from, to, count);
     if (type == TENSOR_I4)
         return i4_column(from, to, count, tap);
-    const bool f16 = type == TENSOR_F16;
-    const double limit = f16 ? 65504 : 0x1.fep127; /* the largest that the type holds */
     for (size_t k = 0; k < count; k++) {
-        const double number = f16 ? element_nearest(from[k], 11, -24) : element_nearest(from[k], 8, -133);
-        to[k] = fabs(number) <= limit ? (float)number : NAN;
+        const double number = element_rounded(type, from[k]);
+        to[k] = isfinite(number) ? (float)number : NAN;
     }
     return 0;
 }

@@ -126,21 +126,34 @@ static const struct {
 #endif
 };
 
+#define PEAKS (sizeof peaks / sizeof *peaks)
+
+static size_t row_of(const char *isa)
+{
+    size_t row = 0;
+    while (row < PEAKS && strcmp(peaks[row].isa, isa) != 0)
+        row++;
+    return row;
+}
+
+bool peak_knows(const char *isa)
+{
+    return row_of(isa) < PEAKS;
+}
+
 double peak_measure(const char *isa)
 {
-    for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++) {
-        if (strcmp(peaks[i].isa, isa) != 0)
-            continue;
-        volatile float value = 0.9990234375f, sink; /* the compiler must not know the result */
-        struct timespec start, end;
-        clock_gettime(CLOCK_MONOTONIC, &start);
-        sink = peaks[i].loop(peaks[i].steps, value);
-        clock_gettime(CLOCK_MONOTONIC, &end);
-        (void)sink;
-        double ns = 1e9 * (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec);
-        return peaks[i].flops * (double)peaks[i].steps / ns;
-    }
-    return 0;
+    const size_t row = row_of(isa);
+    if (row == PEAKS)
+        return 0;
+    volatile float value = 0.9990234375f, sink; /* the compiler must not know the result */
+    struct timespec start, end;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    sink = peaks[row].loop(peaks[row].steps, value);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    (void)sink;
+    double ns = 1e9 * (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec);
+    return peaks[row].flops * (double)peaks[row].steps / ns;
 }
 
 double memory_measure(const void *memory)
@@ -157,10 +170,8 @@ double memory_measure(const void *memory)
 
 double read_measure(const char *isa, const float *numbers, size_t bytes)
 {
-    size_t row = 0;
-    while (row < sizeof peaks / sizeof *peaks && strcmp(peaks[row].isa, isa) != 0)
-        row++;
-    if (row == sizeof peaks / sizeof *peaks)
+    const size_t row = row_of(isa);
+    if (row == PEAKS)
         return 0;
     double best = 0;
     for (int round = 0; round < 5; round++) {

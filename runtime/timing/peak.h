@@ -4,7 +4,11 @@
 #ifndef ATTNRUN_PEAK_H
 #define ATTNRUN_PEAK_H
 
+#include <stdbool.h>
 #include <stddef.h>
+
+/* Whether machines of this kind may have the instruction set. */
+bool peak_knows(const char *isa);
 
 /* Runs a loop of independent multiply-adds in registers for about 50 µs and returns GFLOP/s (a multiply-add is 2);
  * 0 for an instruction set that this file does not know. The machine must have it. */
