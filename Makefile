@@ -72,7 +72,7 @@ help:
 	@echo 'make test-portable  exact = portable: each drawn layer by every compiler and on every emulated machine'
 	@echo 'make test-compilers  gcc 11 and 12, clang 14 and 19: each level, standard and LTO with each (test has a sample)'
 	@echo 'make test-keys  import beside transformers: every key of config.json off its default; PYTHON= one that has the package'
-	@echo '                (KEYS_FAMILIES="bert t5" of them; some 20 minutes)'
+	@echo '                (KEYS_FAMILIES="bert t5" of them; an hour of one core)'
 	@echo 'make test-drawn  import beside transformers: drawn checkpoints, compiled and run; DRAWN=4 of each family (DRAWN_FAMILIES="bert t5")'
 	@echo 'make bench-help  benchmarks, and their settings'
 	@echo 'make test-targets  every vector and example on AArch64, RISC-V and WebAssembly, under qemu and Node.js (test: a few)'

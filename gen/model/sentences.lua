@@ -13,22 +13,32 @@ local poolings = {cls = "cls", cls_token = "cls", mean = "mean", mean_tokens = "
 
 local function pooling_kind(model, folder)
     local name = folder .. "/config.json"
-    local config, kind, faults = model:json_of(name), nil, {}
-    for _, key in ipairs(sorted_keys(type(config) == "table" and config or {})) do
+    local _, there = host.path(name)
+    local config, kind, faults, modes = model:json_of(name), nil, {}, {}
+    if not there then
+        model:wrong("", "%s is not there, which modules.json names; download the whole folder", name)
+    end
+    if type(config) ~= "table" then -- what is no JSON has been said
+        return nil
+    end
+    for _, key in ipairs(sorted_keys(config)) do
         local value = config[key]
         value = key == "pooling_mode" and type(value) == "table" and #value == 1 and value[1] or value
         local mode = key == "pooling_mode" and value or value == true and tostring(key):match("^pooling_mode_(.*)$")
         if mode then
-            faults[#faults + 1] = (kind or not poolings[mode]) and key or nil
-            kind = poolings[mode] or kind
-        elseif value ~= false and not tostring(key):find("embedding_dimension$") and key ~= "include_prompt" or
-               key == "include_prompt" and value == false then
+            modes[#modes + 1], kind = type(mode) == "string" and mode or show_value(mode), poolings[mode] or kind
+        elseif tostring(key):find("embedding_dimension$") then
+            faults[#faults + 1] = value ~= model.width and ("%s = %s beside rows of %d"):format(
+                key, show_value(value), model.width) or nil
+        elseif value ~= false and key ~= "include_prompt" or key == "include_prompt" and value == false then
             faults[#faults + 1] = tostring(key)
         end
     end
-    if not kind or #faults > 0 then
-        model:wrong("", "%s %s; one of the modes cls_token, mean_tokens, max_tokens, mean_sqrt_len_tokens and " ..
-                    "lasttoken is built, alone", name, #faults > 0 and "has " .. show(list(faults)) or "names no mode")
+    if #modes ~= 1 or not kind then
+        model:wrong("", "%s asks for %s; one of cls_token, mean_tokens, max_tokens, mean_sqrt_len_tokens and " ..
+                    "lasttoken is built", name, #modes == 0 and "no mode" or table.concat(modes, " and "))
+    elseif #faults > 0 then
+        model:wrong("", "%s has %s, which is not built", name, table.concat(faults, " and "))
     end
     return kind
 end

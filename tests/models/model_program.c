@@ -113,7 +113,8 @@ int main(int argc, char **argv)
     check("one call gives them", FUNCTION(_run)(&model, &plain, arena) == 0 &&
               FUNCTION(_embed)(&model, ids, lengths, BATCH, N, pooled, arena) == 0 &&
               memcmp(pooled, embedding, sizeof pooled) == 0 &&
-              FUNCTION(_embed)(&model, NULL, lengths, BATCH, N, pooled, arena) == ERROR(NULL));
+              FUNCTION(_embed)(&model, NULL, lengths, BATCH, N, pooled, arena) == ERROR(NULL) &&
+              FUNCTION(_embed)(&model, ids, lengths, BATCH, N, NULL, arena) == ERROR(NULL));
 #endif
 
     size_t phases = 0;

@@ -129,15 +129,19 @@ sed -i 's/, "mine": 1//' m/2_Dense/config.json
 refused 2 'no tensor "2_Dense/linear.weight"; [3][16] of bert is needed'
 modules "[$first, {\"path\": \"../m\", \"type\": \"a.Pooling\"}]" "$cls" 'has a module Pooling in place 2'
 modules "[$pooling]" "$cls" 'has a module Pooling in place 1'
-modules "[$first, $pooling]" '{"pooling_mode_weightedmean_tokens": true}' 'has pooling_mode_weightedmean_tokens'
-modules "[$first, $pooling]" '{"pooling_mode_cls_token": true, "pooling_mode_max_tokens": true}' 'has pooling_mode_max_tokens'
-modules "[$first, $pooling]" '{"pooling_mode_cls_token": false}' 'names no mode'
+modules "[$first, $pooling]" '{"pooling_mode_weightedmean_tokens": true}' 'asks for weightedmean_tokens; one of'
+modules "[$first, $pooling]" '{"pooling_mode_cls_token": true, "pooling_mode_max_tokens": true}' 'asks for cls_token and max_tokens; one of'
+modules "[$first, $pooling]" '{"pooling_mode_cls_token": false}' 'asks for no mode'
 modules "[$first, $pooling]" '{"pooling_mode_cls_token": true, "include_prompt": false}' 'has include_prompt'
+modules "[$first, $pooling]" '{"pooling_mode_cls_token": true, "word_embedding_dimension": 17}' \
+    'has word_embedding_dimension = 17 beside rows of 16'
+rm m/1_Pooling/config.json
+refused 2 '1_Pooling/config.json is not there, which modules.json names'
 modules '{}' "$cls" 'modules.json is no list of modules'
 modules "[$first, $pooling]" "$cls" 'pools all rows of a text by cls, and a decoder with a cache may bring a text in pieces; give --cache none' qwen3
 modules "[$first, $pooling]" "$cls" 'pools rows, which is built for one stack of tokens' t5
 modules "[$first, $pooling]" '{"pooling_mode": "lasttoken"}' 'pools rows of opt, which is not built' opt
-modules "[$first, $pooling]" '{"pooling_mode": ["cls", "max"]}' 'has pooling_mode; one of the modes'
+modules "[$first, $pooling]" '{"pooling_mode": ["cls", "max"]}' 'asks for'
 # as sentence-transformers 6 writes it
 model bert && mkdir m/1_Pooling m/2_N && echo "[$first, $pooling, {\"path\": \"2_N\", \"type\": \"a.Normalize\"}]" >m/modules.json
 echo '{"embedding_dimension": 16, "pooling_mode": ["cls"], "include_prompt": true}' >m/1_Pooling/config.json
