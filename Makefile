@@ -310,7 +310,8 @@ version      = $(shell sed -n 's/.*ATTNGEN_VERSION "\(.*\)".*/\1/p' gen/base/ver
 .PHONY: shared-files uninstall
 shared-files: $(addprefix $(share)/,$(pages) $(packages) $(completions))
 
-tables := gen/arguments.c gen/plan/isa.c runtime/options/options.c $(wildcard gen/base/*.c)
+tables := gen/arguments.c gen/plan/isa.c runtime/options/options.c runtime/timing/peak.c runtime/system/clock.c \
+          $(wildcard gen/base/*.c)
 $(BUILD)/pages: packaging/pages.c $(tables) $(wildcard gen/*.h gen/*/*.h runtime/*/*.h)
 	@mkdir -p $(share)
 	$(HOST_CC) -std=c11 -Wall -Wextra -D_GNU_SOURCE -Igen -Iruntime -Itemplates -o $@ packaging/pages.c $(tables)
