@@ -167,6 +167,12 @@ enum plan_group plan_group(const struct layer *layer)
     return !layer_attends(layer) ? GROUP_QUERIES : layer->source_kept ? GROUP_SOURCES_APART : GROUP_BOTH;
 }
 
+/* exact = portable: gradients of gains add up by parts of what is taken together, those of W_K to those of W_Q */
+bool batches_apart(const struct layer *layer)
+{
+    return layer->portable && layer->train && (layer->tied || layer_has_tensor(layer, TENSOR_G_Q));
+}
+
 /* How many tokens of a batch's sequences are projected as one matrix. Where weights come from beyond L2, enough that a
  * panel is worth fetching; else of very short sequences as many as fill their tiles. Never more than that the longer
  * input, queries or keys, exceeds that by more than one sequence. Not possible where a sequence must begin with a block
@@ -177,7 +183,8 @@ void choose_batch(struct plan_isa *p, const struct layer *layer)
 {
     const bool apart = p->value_blocks || (layer->cross && (layer->mask & MASK_PADDING)); /* sequences' keys cannot
                                                                                            * be one matrix */
-    if ((apart && !layer->source_kept) || layer->w_o == W_O_CONV || (layer->projected && layer->w_o == W_O_NONE))
+    if ((apart && !layer->source_kept) || layer->w_o == W_O_CONV || (layer->projected && layer->w_o == W_O_NONE) ||
+        batches_apart(layer))
         return;
     const double weights = packed_weights(layer, p->fold->scores, p->fold->values);
     const bool stays = weights * (double)element_size(p->weights) <= (double)p->isa->l2_bytes;

@@ -33,7 +33,8 @@ static void make_small(struct plan_request *request)
 
 /* exact = portable fixes what bits depend on; where a term may lift scores, m is the largest of all. */
 static const enum plan_key fixed_keys[] = {PLAN_FOLD, PLAN_SOFTMAX, PLAN_PRODUCT_KIND, PLAN_EXACT_CHUNKS,
-                                           PLAN_KEY_BLOCK}; /* products of floats, blocks of a cache */
+                                           PLAN_KEY_BLOCK, /* products of floats, blocks of a cache */
+                                           PLAN_BATCH_ROWS}; /* of batches_apart() */
 
 static void make_portable(struct plan_request *request, const struct layer *layer)
 {
@@ -52,7 +53,8 @@ static void refuse_fixed(const struct layer *layer, enum plan_key key, const cha
 {
     for (size_t i = 0; i < sizeof fixed_keys / sizeof *fixed_keys; i++)
         if (key == fixed_keys[i] && (key != PLAN_KEY_BLOCK || layer_has_cache(layer)) &&
-            (key != PLAN_PRODUCT_KIND || !layer_sums_whole(layer)))
+            (key != PLAN_PRODUCT_KIND || !layer_sums_whole(layer)) &&
+            (key != PLAN_BATCH_ROWS || batches_apart(layer)))
             diag_error(diag, place, "%s is given, but bits depend on it, and exact = portable decides it; leave out "
                        "one of the two", plan_key_name(key));
 }

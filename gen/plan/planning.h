@@ -77,6 +77,7 @@ struct plan_fold plan_fold(const struct layer *layer, const struct plan_request 
 /* plan_inputs.c: layouts of what a call brings and of what stands for it; rows of other layouts */
 void plan_inputs(struct plan_isa *p, const struct layer *layer);
 void choose_batch(struct plan_isa *p, const struct layer *layer);
+bool batches_apart(const struct layer *layer); /* sequences one by one: bits depend on which are taken together */
 void plan_rowwise(struct plan_isa *p, const struct layer *layer);
 void plan_given(struct plan_isa *p, const struct layer *layer, bool batch);
 int64_t row_stride(const struct plan_isa *p, int64_t columns);

@@ -74,7 +74,7 @@ void plan_back(struct plan_isa *p, const struct layer *layer)
     p->back.keys = min(round_up(BACK_KEYS, p->back.width), round_up(layer->source_len, p->back.width));
     p->back.key_row = p->back.keys + LINE_FLOATS; /* rows do not fall into the same sets of L1; a last tile reads
                                                    * after the keys */
-    p->back.part_rows = round_up(BACK_PART, p->back.rows);
+    p->back.part_rows = layer->portable ? BACK_PART : round_up(BACK_PART, p->back.rows); /* gains' sums begin anew */
     p->back.tokens = BACK_TOKENS;
     p->back.once = BACK_ONCE;
     p->back.ahead = BACK_AHEAD;

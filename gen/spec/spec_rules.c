@@ -644,9 +644,6 @@ static void check_training(struct spec *spec)
 static void check_portable(struct spec *spec)
 {
     const bool portable = whole(spec, KEY_EXACT) == 1;
-    refuse_if(spec, portable && whole(spec, KEY_TRAIN) == 1, KEY_TRAIN,
-              "train = true sums gradients over blocks of queries and keys, whose sizes follow a set's lanes, and "
-              "exact = portable needs one order; write train = false, or leave out exact");
     refuse_if(spec, portable && value_of(spec, KEY_PRECISION) == PRECISION_BF16, KEY_PRECISION,
               "precision = bf16 adds two products in the order that a set's instructions have, and exact = portable "
               "needs one; write precision = i16 or i8, or weight_type = bf16");

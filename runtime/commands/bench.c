@@ -303,7 +303,7 @@ static void report(struct bench *b)
 static void print_digest(const struct bench *b)
 {
     const struct timed *t = &b->timed;
-    const unsigned long long digest = kernel_digest(DIGEST_OF_NOTHING, t->layer, &t->inputs, &t->args);
+    const unsigned long long digest = kernel_digest(DIGEST_OF_NOTHING, t->layer, &t->inputs, &t->args, NULL);
     printf(b->options->json ? "{\"name\":\"%s\",\"isa\":\"%s\",\"digest\":\"%016llx\"}\n"
                             : "%-18s %-7s digest       %016llx\n", t->layer->name, t->isa, digest);
 }

@@ -632,6 +632,7 @@ static bool has_past(const struct selftest *s) { return layer_has_cache(s->layer
 static bool has_scales(const struct selftest *s) { return layer_scales_cache(s->layer); }
 static bool has_weight(const struct selftest *s) { return first_of(s, TENSOR_WEIGHT) < TENSOR_COUNT; }
 static bool is_portable(const struct selftest *s) { return s->layer->portable; }
+static bool is_trained(const struct selftest *s) { return s->layer->portable && s->layer->train; }
 static bool has_lengths(const struct selftest *s) { return has(s, TENSOR_LENGTHS); }
 
 /* The type of two bytes of outputs that are no cache, or of all of them */
@@ -650,15 +651,66 @@ static void print_nan(struct selftest *s)
         fprintf(s->out, "0x%x", element_nan(has_f16(s) ? TENSOR_F16 : TENSOR_BF16));
 }
 
+static void print_digest_of(struct selftest *s, const struct portable *portable)
+{
+    const struct kernel_args args = kernel_args_of(s->layer, &s->inputs, portable->of);
+    struct kernel_grads grads = {0};
+    memcpy(grads.tensor, portable->gradient, sizeof grads.tensor);
+    fprintf(s->out, "%016llx",
+            (unsigned long long)kernel_digest(DIGEST_OF_NOTHING, s->layer, &s->inputs, &args,
+                                              portable->gradient[TENSOR_X] != NULL ? &grads : NULL));
+}
+
 /* exact = portable: of all outputs, as the order of docs/portable.md gives them */
 static void print_digest(struct selftest *s)
 {
     struct portable portable;
     portable_compute(&portable, s->layer, &s->inputs);
-    const struct kernel_args args = kernel_args_of(s->layer, &s->inputs, portable.of);
-    const uint64_t digest = kernel_digest(DIGEST_OF_NOTHING, s->layer, &s->inputs, &args);
+    print_digest_of(s, &portable);
     portable_free(&portable);
-    fprintf(s->out, "%016llx", (unsigned long long)digest);
+}
+
+/* The same of a call that trains, and of its gradients; dy: multiples of 1/64 from -25/32 up to 25/32 */
+static void print_trained_digest(struct selftest *s)
+{
+    struct portable portable;
+    const size_t count = inputs_count(s->layer, &s->inputs, TENSOR_Y);
+    float *const dy = memory_get(count, sizeof *dy);
+    for (size_t i = 0; i < count; i++)
+        dy[i] = (float)((int)(i * 37 % 101) - 50) / 64;
+    portable_train(&portable, s->layer, &s->inputs, dy);
+    print_digest_of(s, &portable);
+    portable_free(&portable);
+    free(dy);
+}
+
+static void print_gradients(struct selftest *s)
+{
+    const size_t tokens = s->inputs.batch * s->inputs.n;
+    fprintf(s->out, "static float dy[%zu], saved[%zu * ", inputs_count(s->layer, &s->inputs, TENSOR_Y) + 1, tokens + 1);
+    print_upper(s);
+    fputs("_SAVED_FLOATS];\n", s->out);
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        if (layer_has_gradient(s->layer, t))
+            fprintf(s->out, "static float d%s[%zu];\n", layer_tensor_name(t),
+                    inputs_count(s->layer, &s->inputs, t) + 1);
+    fputs("static const struct gradient {\n    float *data;\n    size_t count;\n} gradients[] = {\n", s->out);
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        if (layer_has_gradient(s->layer, t))
+            fprintf(s->out, "    {d%s, %zu},\n", layer_tensor_name(t), inputs_count(s->layer, &s->inputs, t));
+    fputs("};\nstatic const ", s->out);
+    print_name(s);
+    fputs("_grads grads = {\n    .dy = dy,\n", s->out);
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        if (layer_has_gradient(s->layer, t))
+            fprintf(s->out, "    .d%s = d%s,\n", layer_tensor_name(t), layer_tensor_name(t));
+    fputs("};\n", s->out);
+}
+
+static void print_seed(struct selftest *s)
+{
+    if (s->layer->dropout > 0)
+        fprintf(s->out, "    training.seed = UINT64_C(%llu);\n", (unsigned long long)s->inputs.seed);
 }
 
 /* What becomes of "@x", of "@@word", whose lines a printer ends itself, and of a line "@?word …" or "@?!word …". */
@@ -669,11 +721,12 @@ static const struct filler {
     {"n", print_name},     {"N", print_upper}, {"V", print_version}, {"C", print_command},    {"S", print_sizes},
     {"E", print_sampling}, {"X", print_first}, {"M", print_memory},  {"W", print_weight},     {"Y", print_cache},
     {"K", print_cache_type}, {"T", print_short_type}, {"Q", print_nan},
-    {"D", print_digest},
+    {"D", print_digest}, {"G", print_trained_digest},
 }, fillers[] = {
     {"asserts", print_asserts}, {"draw", print_draw}, {"tensors", print_tensors},   {"draws", print_draws},
     {"weights", print_weights}, {"args", print_args}, {"expected", print_expected}, {"outputs", print_outputs},
     {"caches", print_caches},   {"again", print_again}, {"pairs", print_pairs},
+    {"gradients", print_gradients}, {"seed", print_seed},
 };
 
 static const struct condition {
@@ -683,7 +736,7 @@ static const struct condition {
     {"pairs", has_pairs}, {"f16", has_f16},     {"bf16", has_bf16},     {"both", has_both},
     {"short", has_short}, {"plain", is_plain},  {"cache", has_cache},   {"scales", has_scales},
     {"weight", has_weight}, {"past", has_past}, {"lengths", has_lengths},
-    {"portable", is_portable},
+    {"portable", is_portable}, {"trains", is_trained},
 };
 
 #define WORD_CHARACTERS "abcdefghijklmnopqrstuvwxyz0123456789"

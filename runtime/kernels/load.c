@@ -114,12 +114,15 @@ struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs
 }
 
 uint64_t kernel_digest(uint64_t digest, const struct layer *layer, const struct inputs *in,
-                       const struct kernel_args *args)
+                       const struct kernel_args *args, const struct kernel_grads *grads)
 {
     for (int i = 0; i < inputs_outputs(layer); i++) {
         const enum layer_tensor t = inputs_output(layer, i);
         digest = element_digest(digest, layer_tensor_element(layer, t), args->tensor[t], inputs_count(layer, in, t));
     }
+    for (enum layer_tensor t = 0; grads != NULL && t < TENSOR_COUNT; t++)
+        if (layer_has_gradient(layer, t))
+            digest = element_digest(digest, TENSOR_F32, grads->tensor[t], inputs_count(layer, in, t));
     return digest;
 }
 

@@ -55,9 +55,9 @@ struct folds kernel_folds(const struct kernel *kernel);
 struct kernel_weights kernel_weights_of(const struct inputs *inputs);
 /* Outputs by enum call_output; of a cache NULL: that of the inputs, which a call changes. */
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs, void *const outputs[OUTPUTS]);
-/* A digest continued by what a call has left in the outputs of `args` */
+/* A digest continued by what a call has left in the outputs of `args`, and in gradients, if not NULL */
 uint64_t kernel_digest(uint64_t digest, const struct layer *layer, const struct inputs *inputs,
-                       const struct kernel_args *args);
+                       const struct kernel_args *args, const struct kernel_grads *grads);
 /* Those of sequence b alone. */
 struct kernel_args kernel_args_of_sequence(const struct layer *layer, const struct inputs *inputs,
                                            struct kernel_args args, size_t b);

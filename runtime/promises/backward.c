@@ -16,6 +16,7 @@ struct pass {
     const struct trial *of;
     double slack;
     struct backward_figures *figures;
+    uint64_t *digest;
     const struct inputs *in;
     const struct layer *layer;
     const struct kernel_table *call;
@@ -150,12 +151,32 @@ static bool compare(struct pass *p, const struct guarded *from)
     return true;
 }
 
+/* exact = portable: y and gradients have the bits of its order */
+static bool is_portable(struct pass *p, const struct inputs *in, const struct guarded *from)
+{
+    struct portable expected = {0};
+    char why[300];
+    if (!p->layer->portable)
+        return true;
+    portable_train(&expected, p->layer, in, p->dy);
+    bool good = outputs_same(p->layer, in, TENSOR_Y, "", p->out.y.data, expected.y, why);
+    for (enum layer_tensor t = 0; good && t < TENSOR_COUNT; t++)
+        good = !layer_has_gradient(p->layer, t) ||
+               outputs_same(p->layer, in, t, "d", from[t].data, expected.gradient[t], why);
+    portable_free(&expected);
+    return good || violated(p, "gradients, batch = %zu, n = %zu, m = %zu: %.200s", in->batch, in->n, in->m, why);
+}
+
 /* Gradients; then those of a second call, whose weights' gradients are added to the first ones */
 static bool is_accurate(struct pass *p)
 {
     prepare(p, p->base);
-    if (!run_forward(p, p->in) || !run_backward(p, p->in, p->base) || !compare(p, p->base))
+    if (!run_forward(p, p->in) || !run_backward(p, p->in, p->base) || !compare(p, p->base) ||
+        !is_portable(p, p->in, p->base))
         return false;
+    const struct kernel_args args = args_of(p, p->in);
+    const struct kernel_grads grads = grads_of(p, p->base);
+    *p->digest = kernel_digest(*p->digest, p->layer, p->in, &args, &grads);
     prepare(p, p->gradient);
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
         if (layer_has_gradient(p->layer, t) && is_weight(t))
@@ -334,7 +355,7 @@ static bool check_poison(struct poison *poison, const struct inputs *in)
     const struct layer *layer = p->layer;
     bool nothing = true;
     prepare(p, p->gradient);
-    if (!run_forward(p, in) || !run_backward(p, in, p->gradient))
+    if (!run_forward(p, in) || !run_backward(p, in, p->gradient) || !is_portable(p, in, p->gradient))
         return false;
     for (size_t t = 0; t < p->in->n; t++)
         nothing = nothing && !touches(poison, t);
@@ -474,10 +495,10 @@ static bool check_forward(struct pass *p)
 }
 
 bool backward_holds(const struct trial *t, const struct inputs *inputs, double slack, bool all,
-                    struct backward_figures *figures)
+                    struct backward_figures *figures, uint64_t *digest)
 {
-    struct pass p = {.of = t, .slack = slack, .figures = figures, .in = inputs, .layer = t->layer, .call = t->call,
-                     .why = t->why};
+    struct pass p = {.of = t, .slack = slack, .figures = figures, .digest = digest, .in = inputs, .layer = t->layer,
+                     .call = t->call, .why = t->why};
     allocate(&p);
     bool good = gradients_compute(&p.reference, p.layer, inputs, p.dy, t->diag) && is_accurate(&p);
     good = good && (!all || (check_parts(&p) && check_batch(&p) && check_choice(&p) && check_refusals(&p) &&

@@ -16,8 +16,9 @@ struct backward_figures {
 };
 
 /* Checks one call on `inputs`, which are finite; with `all` the promises too. `slack`: times the gate, 1 or
- * GRADIENT_ANY_DATA. `figures`: of all calls so far. False with the reason in the trial's `why`, or in its `diag`. */
+ * GRADIENT_ANY_DATA. `figures`: of all calls so far; `digest`: continued by what the call leaves. False with the reason
+ * in the trial's `why`, or in its `diag`. */
 bool backward_holds(const struct trial *trial, const struct inputs *inputs, double slack, bool all,
-                    struct backward_figures *figures);
+                    struct backward_figures *figures, uint64_t *digest);
 
 #endif

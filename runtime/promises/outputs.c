@@ -98,29 +98,33 @@ static size_t first_other(enum tensor_element type, const void *a, const void *b
     return at;
 }
 
+bool outputs_same(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor, const char *prefix,
+                  const void *is, const void *wanted, char why[300])
+{
+    const enum tensor_element type = layer_tensor_element(layer, tensor);
+    const size_t count = inputs_count(layer, in, tensor), number = first_other(type, is, wanted, count);
+    int64_t shape[4];
+    size_t place[4] = {0}, rest = number, used;
+    if (number == count)
+        return true;
+    const int axes = inputs_shape(layer, in, tensor, shape);
+    for (int axis = axes - 1; axis >= 0; rest /= (size_t)shape[axis--])
+        place[axis] = rest % (size_t)shape[axis];
+    used = (size_t)snprintf(why, 300, "%s%s", prefix, layer_tensor_name(tensor));
+    for (int axis = 0; axis < axes; axis++)
+        used += (size_t)snprintf(why + used, 300 - used, "[%zu]", place[axis]);
+    const double a = element_number(type, is, number), b = element_number(type, wanted, number);
+    snprintf(why + used, 300 - used, " is %.9g, %a; the order of exact = portable gives %.9g, %a", a, a, b, b);
+    return false;
+}
+
 bool outputs_are(const struct outputs *o, const struct layer *layer, const struct inputs *in,
                  const struct portable *expected, char why[300])
 {
-    for (int i = 0; i < inputs_outputs(layer); i++) {
-        const void *const is = o->of[i].data, *const wanted = expected->of[i];
-        const enum layer_tensor tensor = inputs_output(layer, i);
-        const enum tensor_element type = layer_tensor_element(layer, tensor);
-        const size_t count = o->of[i].bytes / element_size(type), number = first_other(type, is, wanted, count);
-        int64_t shape[4];
-        size_t place[4] = {0}, rest = number, used;
-        if (number == count)
-            continue;
-        const int axes = inputs_shape(layer, in, tensor, shape);
-        for (int axis = axes - 1; axis >= 0; rest /= (size_t)shape[axis--])
-            place[axis] = rest % (size_t)shape[axis];
-        used = (size_t)snprintf(why, 300, "%s", layer_tensor_name(tensor));
-        for (int axis = 0; axis < axes; axis++)
-            used += (size_t)snprintf(why + used, 300 - used, "[%zu]", place[axis]);
-        const double a = element_number(type, is, number), b = element_number(type, wanted, number);
-        snprintf(why + used, 300 - used, " is %.9g, %a; the order of exact = portable gives %.9g, %a", a, a, b, b);
-        return false;
-    }
-    return true;
+    bool same = true;
+    for (int i = 0; same && i < inputs_outputs(layer); i++)
+        same = outputs_same(layer, in, inputs_output(layer, i), "", o->of[i].data, expected->of[i], why);
+    return same;
 }
 
 int outputs_run_parts(const struct kernel_table *call, const void *packed, const struct kernel_args *args,

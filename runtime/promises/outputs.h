@@ -41,7 +41,9 @@ const struct comparison *outputs_compare(const struct outputs *outputs, const st
                                          const struct inputs *in, const struct reference *reference,
                                          const struct bounds *bounds, struct comparison of[OUTPUTS_COMPARED]);
 /* exact = portable: whether all numbers have the bits of `expected`, NaN being one number; else `why` names the first
- * that has others, and both */
+ * that has others, and both. `prefix`: before the tensor's name */
+bool outputs_same(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor, const char *prefix,
+                  const void *is, const void *expected, char why[300]);
 bool outputs_are(const struct outputs *outputs, const struct layer *layer, const struct inputs *in,
                  const struct portable *expected, char why[300]);
 

@@ -80,7 +80,7 @@ static bool run_once(struct check *c, const struct inputs *in, const struct port
                       (guarded_zones_intact(&c->packed) || violated(t, "a call wrote outside the packed block")) &&
                       (!t->layer->portable || expected == NULL ||
                        outputs_are(&t->now, t->layer, in, expected, t->why));
-    c->f.digest = kernel_digest(c->f.digest, t->layer, in, &args);
+    c->f.digest = kernel_digest(c->f.digest, t->layer, in, &args, NULL);
     return good;
 }
 
@@ -183,7 +183,7 @@ static bool gradients_hold(struct check *c, size_t first, size_t end, size_t all
     struct backward_figures others = {0}; /* the main call's are shown */
     bool good = true;
     for (size_t i = first; good && c->s->layer->train && i < end; i++)
-        good = backward_holds(&c->t, &c->s->series.call[i].inputs, slack, i < all, &others);
+        good = backward_holds(&c->t, &c->s->series.call[i].inputs, slack, i < all, &others, &c->f.digest);
     return good;
 }
 
@@ -217,7 +217,7 @@ static bool promises_of(struct check *c, int isa)
     const struct subject *const s = c->s;
     return compare_sizes(c) && chunks_hold(&c->t, &s->series.stream) && chunks_hold(&c->t, &s->series.deep_stream) &&
            promises_hold(&c->t, &s->small, PROMISES_ALL) &&
-           (!s->layer->train || backward_holds(&c->t, &s->small, 1, true, &c->f.gradients)) &&
+           (!s->layer->train || backward_holds(&c->t, &s->small, 1, true, &c->f.gradients, &c->f.digest)) &&
            gradients_hold(c, 0, s->series.sized, s->series.batches, 1) &&
            (s->plain == NULL || rounding_holds(&c->t, s->plain, s->plain_layer, &s->small, isa)) &&
            compare_extremes(c, isa);

@@ -11,6 +11,7 @@
 
 #include "base/arith.h"
 #include "block.h"
+#include "dropout.h"
 #include "portable_layer.h"
 #include "portable_numbers.h"
 #include "reference.h"
@@ -54,17 +55,7 @@ static float log_of_sum(const struct layer *layer, float m, float sum)
 
 /* ---- products with weights -------------------------------------------------------------------------------------- */
 
-/* A weight's matrix, [depth][columns], all taps of a convolution one after the other. Packed in fewer bytes: multiples
- * of unit [depth][columns], one for `group` rows of a tap, in the first of them; else unit is NULL. whole: the layer
- * whose precision makes each tap's rows whole numbers, too */
-struct matrix {
-    float *w, *unit;
-    size_t depth, columns, tap, group;
-    const struct layer *whole;
-};
-
-/* Matrix number `number` of a tensor, times `scale`: its units, or without these its numbers */
-static struct matrix matrix_of(const struct run *run, enum layer_tensor tensor, size_t number, float scale)
+struct matrix portable_matrix(const struct run *run, enum layer_tensor tensor, size_t number, float scale)
 {
     const enum tensor_element type = run->layer->weight_type;
     const bool out_in = run->layer->out_in, whole = layer_rounds(run->layer), stored = type != TENSOR_F32 || whole;
@@ -146,7 +137,7 @@ static void affine(struct run *run, float *to, const float *a, size_t a_row, siz
 {
     const float *bias = b < TENSOR_COUNT ? inputs_floats(run->in, b) : NULL;
     for (size_t g = 0; g < groups; g++) {
-        struct matrix m = matrix_of(run, w, g, scale);
+        struct matrix m = portable_matrix(run, w, g, scale);
         const size_t columns = m.columns;
         for (size_t at = 0; at < rows * columns; at++)
             to[at / columns * groups * columns + g * columns + at % columns] =
@@ -201,6 +192,26 @@ static void norm_rows(struct run *run, int number, const float *from, const floa
     }
 }
 
+struct head_norm portable_head_norm(const struct layer *layer, const float *row, size_t d, size_t together, float scale)
+{
+    const float share = (float)(1 / (double)(together * d)), eps = (float)layer->qk_norm_eps;
+    float sum[PLACES] = {0}, squares[PLACES] = {0};
+    struct head_norm norm = {0};
+    for (size_t c = 0; c < d && layer->qk_norm == NORM_LAYER; c++)
+        sum[c % PLACES] = sum[c % PLACES] + row[c];
+    if (layer->qk_norm == NORM_LAYER)
+        norm.mean = portable_sum(sum) * share;
+    for (size_t c = 0; c < together * d; c++) {
+        const float x = row[c] - norm.mean;
+        squares[c % d % PLACES] = fmaf(x, x, squares[c % d % PLACES]);
+    }
+    const float all = portable_sum(squares);
+    norm.root = sqrtf(all);
+    norm.by = fmaf(all, 0, layer->qk_norm == NORM_L2 ? scale / larger(eps, norm.root)
+                                                     : 1 / sqrtf(fmaf(all, share, eps)));
+    return norm;
+}
+
 /* qk_norm of a token's heads of d numbers in place, or the rms norm of latents; `scale` of gains and shifts, or of l2's
  * factor */
 static void norm_heads(struct run *run, float *row, size_t heads, size_t d, enum layer_tensor gain,
@@ -208,25 +219,13 @@ static void norm_heads(struct run *run, float *row, size_t heads, size_t d, enum
 {
     const struct layer *layer = run->layer;
     const size_t together = layer->qk_norm == NORM_RMS_ALL ? heads : 1;
-    const float share = (float)(1 / (double)(together * d)), eps = (float)layer->qk_norm_eps;
     const float *gains = inputs_floats(run->in, gain), *shifts = inputs_floats(run->in, shift);
     const bool apart = layer->qk_norm == NORM_RMS_ALL || layer->qk_by_head;
     for (size_t i = 0; i < heads; i += together, row += together * d) {
-        float sum[PLACES] = {0}, squares[PLACES] = {0}, mean = 0;
-        for (size_t c = 0; c < d && layer->qk_norm == NORM_LAYER; c++)
-            sum[c % PLACES] = sum[c % PLACES] + row[c];
-        if (layer->qk_norm == NORM_LAYER)
-            mean = portable_sum(sum) * share;
-        for (size_t c = 0; c < together * d; c++) {
-            row[c] = row[c] - mean;
-            squares[c % d % PLACES] = fmaf(row[c], row[c], squares[c % d % PLACES]);
-        }
-        const float all = portable_sum(squares);
-        const float by = fmaf(all, 0, layer->qk_norm == NORM_L2 ? scale / larger(eps, sqrtf(all))
-                                                                : 1 / sqrtf(fmaf(all, share, eps)));
+        const struct head_norm norm = portable_head_norm(layer, row, d, together, scale);
         for (size_t c = 0; c < together * d; c++) {
             const size_t at = apart ? i * d + c : c;
-            const float x = row[c] * by;
+            const float x = (row[c] - norm.mean) * norm.by;
             row[c] = gains == NULL ? x : shifts != NULL ? fmaf(x, gains[at] * scale, shifts[at] * scale)
                                                         : x * (gains[at] * scale);
         }
@@ -262,8 +261,7 @@ static void turn_of(const struct layer *layer, int64_t c, int64_t position, floa
     *sine = (float)(factor * ((quarter >= 2) != (position < 0) ? -s_0 : s_0));
 }
 
-/* Turns columns of `heads` heads `step` apart, by the position of token t: of a query, or of a key */
-static void turn_heads(struct run *run, float *row, size_t heads, size_t step, size_t b, size_t t, bool of_query)
+void portable_turn(struct run *run, float *row, size_t heads, size_t step, size_t b, size_t t, bool of_query, bool back)
 {
     const struct layer *layer = run->layer;
     const int32_t *given = run->in->tensor[TENSOR_POSITIONS];
@@ -277,8 +275,8 @@ static void turn_heads(struct run *run, float *row, size_t heads, size_t step, s
         for (size_t i = 0; i < heads; i++) {
             float *first = row + i * step + (half ? c : 2 * c), *second = first + (half ? pairs : 1);
             const float a = *first, of = *second;
-            *first = fmaf(a, cosine, of * (half ? 0 - sine : -sine));
-            *second = fmaf(of, cosine, a * sine);
+            *first = fmaf(a, cosine, of * (back ? (half ? sine : 0 - -sine) : half ? 0 - sine : -sine));
+            *second = fmaf(of, cosine, a * (back ? 0 - sine : sine));
         }
     }
 }
@@ -318,8 +316,7 @@ float *portable_project(struct run *run, const float *from, size_t rows, int64_t
     return to;
 }
 
-/* The value of a token for a head of keys: its projection, given, or the head's input */
-static const float *value_of(const struct run *run, size_t token, size_t g)
+const float *portable_value(const struct run *run, size_t token, size_t g)
 {
     const struct layer *layer = run->layer;
     const size_t d = (size_t)layer->d_v, h_kv = (size_t)layer->h_kv;
@@ -369,8 +366,8 @@ static void make_latents(struct run *run)
     run->k = portable_project(run, run->x, run->keys, layer->d_model, TENSOR_W_DKV, TENSOR_B_DKV, d_k, 1, 1);
     for (size_t at = 0; at < run->rows; at++) {
         norm_heads(run, run->k + at * d_k, 1, rank, TENSOR_G_DKV, TENSOR_C_K, 1);
-        turn_heads(run, run->q + at * h * d_k + rank, h, d_k, at / run->in->n, at % run->in->n, true);
-        turn_heads(run, run->k + at * d_k + rank, 1, d_k, at / run->in->n, at % run->in->n, false);
+        portable_turn(run, run->q + at * h * d_k + rank, h, d_k, at / run->in->n, at % run->in->n, true, false);
+        portable_turn(run, run->k + at * d_k + rank, 1, d_k, at / run->in->n, at % run->in->n, false, false);
     }
 }
 
@@ -397,17 +394,23 @@ static void make_queries_keys_values(struct run *run)
                  portable_project(run, run->source, run->keys, layer->d_in_kv, TENSOR_W_V, TENSOR_B_V, h_kv * d_v, 1,
                                   h_kv);
     }
+    if (run->in->training && normed) { /* as they are before the norm */
+        run->raw_q = portable_floats(run, run->rows * h * d_k);
+        run->raw_k = portable_floats(run, run->keys * h_kv * d_k);
+        memcpy(run->raw_q, run->q, run->rows * h * d_k * sizeof *run->q);
+        memcpy(run->raw_k, run->k, run->keys * h_kv * d_k * sizeof *run->k);
+    }
     for (size_t at = 0; at < run->rows && layer_finishes(layer); at++) {
         float *row = run->q + at * h * d_k;
         if (normed)
             norm_heads(run, row, h, d_k, TENSOR_G_Q, TENSOR_C_Q, last ? 1 : scale);
-        turn_heads(run, row, h, d_k, at / run->in->n, at % run->in->n, true);
+        portable_turn(run, row, h, d_k, at / run->in->n, at % run->in->n, true, false);
     }
     for (size_t at = 0; at < run->keys && layer_finishes(layer); at++) {
         float *row = run->k + at * h_kv * d_k;
         if (normed)
             norm_heads(run, row, h_kv, d_k, TENSOR_G_K, TENSOR_C_K, 1);
-        turn_heads(run, row, h_kv, d_k, at / run->in->m, at % run->in->m, false);
+        portable_turn(run, row, h_kv, d_k, at / run->in->m, at % run->in->m, false, false);
     }
     for (size_t at = 0; last && at < run->rows * h * d_k; at++)
         run->q[at] = run->q[at] * scale;
@@ -428,7 +431,7 @@ static void append(struct run *run)
             continue;
         const int64_t position = inputs_position(layer, run->in, b, t);
         const size_t to = inputs_cache_row(layer, run->in, values, b, row % h_kv, position);
-        const float *from = values ? value_of(run, token, row % h_kv) : run->k + row * d;
+        const float *from = values ? portable_value(run, token, row % h_kv) : run->k + row * d;
         float scale = 1, largest = 0;
         for (size_t c = 0; c < d && layer_scales_cache(layer); c++) /* NaN and infinity are largest */
             largest = isfinite(from[c]) ? larger(fabsf(from[c]), largest) : INFINITY;
@@ -452,6 +455,10 @@ struct head {
     float *k_t, *v;              /* [d_k][keys], [keys][d_v] */
     float *k_scale, *v_scale;    /* [keys]; NULL: 1 */
     float *s, *part;             /* [keys]: scores, and sums of some features */
+    float *kept, kept_factor;    /* [keys]: what dropout multiplies weights by, NULL: nothing; its factor, 1 in calls
+                                  * that do not train, 0: the layer drops nothing */
+    bool unseen;                 /* no key is seen */
+    float *slope;                /* [keys]: of a term that bends scores; NULL: not asked for */
     float sink, m, base, l;      /* base: what weights are relative to */
     float *o, *more;             /* [d_v] */
 };
@@ -471,6 +478,9 @@ static float score_of(const struct run *run, const struct head *of, size_t j, fl
     if (score_has(layer, SCORE_SOFTCAP)) {
         const double cap = layer->number[SCORE_SOFTCAP] * LOG2_E;
         s = portable_tanh(s * (float)(1 / cap), cap);
+        const float share = s * (float)(1 / cap);
+        if (of->slope != NULL)
+            of->slope[j] = larger(fmaf(0 - share, share, 1), 0x1p-60f);
     }
     if (score_has(layer, SCORE_ALIBI))
         s = fmaf((float)(-score_slope(layer, (int64_t)of->i) * LOG2_E), (float)llabs((long long)ahead), s);
@@ -527,20 +537,22 @@ static void weigh(struct head *of, float m, size_t d_v)
     const float start = m;
     float l = 0;
     memset(of->o, 0, d_v * sizeof *of->o);
+    of->unseen = true;
     for (size_t j = 0; j < of->keys; j++) {
         if (!of->sees[j])
             continue;
+        of->unseen = false;
         m = m == -INFINITY && start == -INFINITY ? of->s[j] : m;
         const float p = portable_power(of->s[j] - m);
         l = l + p;
-        add_value(of->o, of->v + j * d_v, p, d_v);
+        add_value(of->o, of->v + j * d_v, of->kept == NULL || of->kept[j] != 0 ? p : 0, d_v);
     }
     of->base = m;
     of->m = m == -INFINITY ? of->sink : m;
     of->l = of->sink == -INFINITY ? l : l + (m == -INFINITY ? 1 : portable_power(of->sink - m));
     const float inverse = of->l == 0 ? 0 : 1 / of->l;
     for (size_t c = 0; c < d_v; c++)
-        of->o[c] = fmaf(of->o[c], inverse, 0);
+        of->o[c] = of->kept_factor == 0 ? fmaf(of->o[c], inverse, 0) : fmaf(of->o[c] * inverse, of->kept_factor, 0);
 }
 
 static void attend(struct run *run, struct head *of)
@@ -651,7 +663,7 @@ static void gather_keys(struct run *run, struct head *of, size_t g)
     for (size_t j = 0; j < of->keys; j++) {
         const size_t token = of->b * run->in->m + j;
         const float *k = layer_has_cache(layer) ? NULL : run->k + (token * h_kv + g) * d_k;
-        const float *v = k == NULL ? NULL : layer->shares ? k : value_of(run, token, g);
+        const float *v = k == NULL ? NULL : layer->shares ? k : portable_value(run, token, g);
         const int values = layer->shares ? 0 : 1;
         size_t row[2] = {0};
         for (int part = 0; k == NULL && part < layer_cached_rows(layer); part++)
@@ -671,6 +683,17 @@ static void gather_keys(struct run *run, struct head *of, size_t g)
     }
 }
 
+/* Of query number `of_call`, what gradients need: weights, -0 of a hidden key, and what the sink has of them, -0 where
+ * it has all */
+static void keep_weights(struct run *run, const struct head *of, size_t of_call)
+{
+    const float inverse = of->l == 0 || of->unseen ? 0 : 1 / of->l;
+    for (size_t j = 0; j < of->keys; j++)
+        run->weights[of_call * run->in->m + j] =
+            of->sees[j] ? portable_power(of->s[j] - of->base) * inverse : -0.0f;
+    run->sunk[of_call] = inverse != 0 ? portable_power(of->sink - of->base) * inverse : -0.0f;
+}
+
 /* One query: z, and its rows of attn and lse */
 static void attend_query(struct run *run, struct head *of)
 {
@@ -678,6 +701,10 @@ static void attend_query(struct run *run, struct head *of)
     const size_t h = (size_t)layer->h, d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
     const size_t row = of->b * run->in->n + of->t, columns = inputs_columns(layer, run->in);
     const size_t of_call = (of->b * h + of->i) * run->in->n + of->t;
+    if (run->weights != NULL)
+        of->slope = run->slope != NULL ? run->slope + of_call * run->in->m : NULL;
+    for (size_t j = 0; of->kept != NULL && j < of->keys; j++)
+        of->kept[j] = (float)dropout_factor(layer, run->in, of->b, of->i, of->t, j);
     dot_products(of, run->q + (row * h + of->i) * d_k, d_k, layer_has_cache(layer));
     for (size_t j = 0; j < of->keys; j++) {
         of->s[j] = of->sees[j] ? score_of(run, of, j, of->s[j]) : -INFINITY;
@@ -688,6 +715,8 @@ static void attend_query(struct run *run, struct head *of)
     else
         attend(run, of);
     memcpy(run->z + (row * h + of->i) * d_v, of->o, d_v * sizeof *of->o);
+    if (run->weights != NULL)
+        keep_weights(run, of, of_call);
     if (layer->lse)
         run->of->lse[of_call] = log_of_sum(layer, of->m, of->l);
     for (size_t j = 0; layer->scores && j < columns; j++)
@@ -709,6 +738,8 @@ static void attend_sequence(struct run *run, size_t b)
     of.part = of.s + keys;
     of.k_scale = layer_scales_cache(layer) ? of.part + keys : NULL;
     of.v_scale = layer_scales_cache(layer) ? of.k_scale + keys : NULL;
+    of.kept_factor = layer->dropout <= 0 ? 0 : run->in->training ? (float)(1 / (1 - layer->dropout)) : 1;
+    of.kept = of.kept_factor > 0 && run->in->training ? of.part + keys : NULL;
     of.o = of.part + 3 * keys;
     of.more = of.o + d_v;
     for (of.i = 0; of.i < h; of.i++) {
@@ -841,11 +872,12 @@ static float *block(struct run *run, const float *x, float *mixed)
     return y;
 }
 
-void portable_compute(struct portable *of, const struct layer *layer, const struct inputs *given_inputs)
+static void compute(struct portable *of, const struct layer *layer, const struct inputs *given_inputs, const float *dy)
 {
     struct inputs call = *given_inputs;
     const struct inputs *const in = &call;
     call.m = layer_is_square(layer) ? call.n : call.m; /* as kernels, which do not read it then */
+    call.training = dy != NULL;
     struct run run = {.layer = layer, .in = in, .of = of, .rows = in->batch * in->n, .keys = in->batch * in->m};
     const size_t d_out = (size_t)layer->d_out;
     *of = (struct portable){0};
@@ -858,6 +890,12 @@ void portable_compute(struct portable *of, const struct layer *layer, const stru
         const size_t bytes = inputs_cache_bytes(layer, in, part);
         of->cache[part] = pool_get(&of->memory, bytes, 1);
         memcpy(of->cache[part], in->tensor[inputs_cache_of(layer, part)], bytes);
+    }
+    if (dy != NULL) {
+        const size_t pairs = run.rows * (size_t)layer->h;
+        run.weights = portable_floats(&run, pairs * in->m);
+        run.slope = score_has(layer, SCORE_SOFTCAP) ? portable_floats(&run, pairs * in->m) : NULL;
+        run.sunk = portable_floats(&run, pairs);
     }
     if (layer_attends(layer) || layer_is_recurrent(layer)) {
         if (x != NULL) {
@@ -876,7 +914,19 @@ void portable_compute(struct portable *of, const struct layer *layer, const stru
         const bool zero = layer->pad_skipped && t >= inputs_keys(in, b);
         element_put(layer->tensor_type, of->y, inputs_y_at(layer, in, b, t, at % d_out), zero ? 0 : y[at]);
     }
+    if (dy != NULL)
+        portable_back(&run, dy);
     pool_free(&run.memory);
+}
+
+void portable_compute(struct portable *of, const struct layer *layer, const struct inputs *inputs)
+{
+    compute(of, layer, inputs, NULL);
+}
+
+void portable_train(struct portable *of, const struct layer *layer, const struct inputs *inputs, const float *dy)
+{
+    compute(of, layer, inputs, dy);
 }
 
 void portable_free(struct portable *of)

@@ -21,8 +21,11 @@ struct portable {
             void *cache[CACHE_PARTS];
         };
     };
+    float *gradient[TENSOR_COUNT]; /* of portable_train(), in the tensors' shapes; NULL: the layer has no such one */
 };
 void portable_compute(struct portable *of, const struct layer *layer, const struct inputs *inputs);
+/* A call that trains: y, which depends on dropout, and gradients of the sum of dy y, as backward adds them to zeros */
+void portable_train(struct portable *of, const struct layer *layer, const struct inputs *inputs, const float *dy);
 void portable_free(struct portable *of);
 
 #endif

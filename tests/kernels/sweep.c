@@ -732,6 +732,7 @@ static void draw_portable(struct draft *d)
     d->precision = is(d->precision, "bf16") || no_weights ? NULL : d->precision;
     d->scores = d->scores != NULL && (is(d->scores, "raw") || is(d->scores, "capped")) ? "weights" : d->scores;
     d->fold = d->softmax = d->products = d->exact_chunks = NULL;
+    d->batch_rows = d->train != NULL ? 0 : d->batch_rows;
     d->key_block = d->cache != NULL ? 0 : d->key_block;
 }
 
@@ -755,7 +756,7 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     if (in_block || (chance(&of_block, 0.25) && more_kinds))
         draw_block(&of_block, d);
     struct dice of_train = {mix(dice->state ^ 0x747261696E)}; /* likewise */
-    d->train = train || (chance(&of_train, 0.4) && !more_kinds && d->block == NULL && !options->portable) ? "true" : NULL;
+    d->train = train || (chance(&of_train, 0.4) && !more_kinds && d->block == NULL) ? "true" : NULL;
     if (d->train)
         d->dropout = REAL(&of_train, 0.4, 0.1, 0.5, 0.25, 0.9, 1e-9);
     if (d->train)
@@ -827,7 +828,7 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     if (options->states || (chance(&of_states, 0.07) && !cached && !in_block && !options->rows && !d->train))
         draw_states(&of_states, d);
     struct dice of_exact = {mix(dice->state ^ 0x6578616374)}; /* likewise */
-    if ((options->portable || chance(&of_exact, 0.1)) && !d->train)
+    if (options->portable || chance(&of_exact, 0.1))
         draw_portable(d);
 }
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# exact = portable: the same bits of y, attn, lse and caches wherever a layer is computed. Layers are drawn. `attnrun
+# exact = portable: the same bits of y, attn, lse, caches and gradients wherever a layer is computed. Layers are drawn. `attnrun
 # check` compares the sets of this machine, and the bits of a call with those by workers, in batches, in chunks and in
 # steps; selftests of a long call and of a step have one digest on all sets, by gcc, clang and tcc at all levels, and in
 # emulators of other machines. Multiply-adds of sets without them against fmaf. Broken templates must be found.
 #
 #   tests/kernels/test_portable.sh      ATTNGEN  ATTNRUN  CC=gcc  JOBS=N  COUNT=layers  SEED=S  TRIPLES=N
-#   EVERYTHING=1: 60 layers, each by all compilers and on all machines, and 10^9 triples
+#   EVERYTHING=1: 60 layers, each by all compilers and on all machines, and 10^9 triples; KIND=train: layers with
+#   gradients alone
 set -u
 cd "$(dirname "$0")/../.." || exit 3
 . tests/checks.sh
@@ -44,6 +45,16 @@ draw() { # SEED: a legal layer
     dice "$1"
     local h masks cached=
     h=$(one_of 1 2 3 4)
+    if [ $((RANDOM % 8)) -eq 0 ] || [ "${KIND:-}" = train ]; then
+        printf '%s\n' "name = drawn" "exact = portable" "train = true" "h = $((h * 2))" "h_kv = $(one_of 2 $((h * 2)))" \
+            "seq_len = $((1 + RANDOM % 60))" "d_model = $((h * (4 + 4 * (RANDOM % 9))))" "d_k = $((2 + 2 * (RANDOM % 20)))" \
+            "bias = $(one_of true false)" "mask = $(one_of none causal causal window bool additive padding segments)" \
+            "rope = $(one_of none half interleaved)" "qk_norm = $(one_of none rms layer l2 rms_all)" \
+            "dropout = $(one_of 0 0 0.25)" "sink = $(one_of true false)"
+        maybe 3 "$(one_of "softcap = 5" "alibi = true" "relative = t5" "w_k = tied" "w_v = identity" "plan.size = small")"
+        maybe 4 "pad_rows = skipped"
+        return
+    fi
     if [ $((RANDOM % 12)) -eq 0 ]; then
         printf '%s\n' "name = drawn" "exact = portable" "seq_len = $((1 + RANDOM % 90))" "d_model = $((1 + RANDOM % 90))" \
             "layer = ffn" "d_ff = $((1 + RANDOM % 90))" "ffn = $(one_of gelu gelu_tanh silu swiglu relu2)" \
@@ -270,4 +281,13 @@ printf '%s\n' "name = broken" "d_model = 24" "h = 2" "seq_len = 40" "mask = caus
 broken "m that is the largest of a first block" steps/block.in 'opens = PORTABLE and not plan.two_pass' 'opens = false'
 broken "a multiply-add with two roundings" sets/simd_scalar.in \
     '#define fma_scalar(a, b, c) fused_scalar(a, b, c)' '#define fma_scalar(a, b, c) ((a) * (b) + (c))'
+printf '%s\n' "name = broken" "d_model = 24" "h = 2" "seq_len = 130" "qk_norm = layer" "train = true" "sink = true" \
+    "exact = portable" >"$work/broken.layer"
+broken "gains' sums head by head in blocks of rows" steps/norm_back.in 'local by_head = PORTABLE and not all' 'local by_head = false'
+broken "D as a sum across lanes" steps/backward.in '$ if PORTABLE then
+    for (size_t row = 0; row < rows; row++) {
+        const float *of_dz' '$ if false then
+    for (size_t row = 0; row < rows; row++) {
+        const float *of_dz'
+broken "parts as high as a set's tiles" steps/backward.in 'plan.back.part_rows' '(plan.back.part_rows + 8)'
 tally
