@@ -244,26 +244,33 @@ static bool check_parts(struct pass *p)
     return zones_intact(p, p->gradient) && all_same(p, "when parts run last to first, by several workers");
 }
 
-/* dx and dsource of each sequence by itself, with its own forward. Dropout depends on the place of a sequence, so with
- * dropout only the first one. */
+/* dx of each sequence by itself, with its own forward; with exact = portable all gradients, to which sequences add one
+ * after the other. Dropout depends on the place of a sequence, so with dropout dx of the first one alone. */
 static bool check_batch(struct pass *p)
 {
     const size_t batch = layer_dropped(p->layer) > 0 && p->in->batch > 1 ? 1 : p->in->batch;
     const struct kernel_args args = args_of(p, p->in);
     const size_t rows = p->in->n * d_out(p);
+    const bool all = p->layer->portable && layer_dropped(p->layer) == 0;
     for (size_t b = 0; p->in->n > 0 && b < batch; b++) {
         struct kernel_args own = kernel_args_of_sequence(p->layer, p->in, args, b);
-        struct kernel_grads grads = {.dy = p->dy + b * rows};
+        struct kernel_grads grads = all ? grads_of(p, p->gradient) : (struct kernel_grads){0};
+        grads.dy = p->dy + b * rows;
         guarded_fill(&p->saved);
-        prepare(p, p->gradient);
+        if (b == 0 || !all)
+            prepare(p, p->gradient);
         const size_t of_x = count_of(p, TENSOR_X) / p->in->batch;
         grads.tensor[TENSOR_X] = (float *)p->gradient[TENSOR_X].data + b * of_x;
+        if (all && p->layer->cross)
+            grads.tensor[TENSOR_SOURCE] += b * (count_of(p, TENSOR_SOURCE) / p->in->batch);
         if (!returned(p, p->call->forward(p->of->packed, &own, p->scratch.data), KERNEL_OK, "forward") ||
             !returned(p, p->call->backward(p->of->packed, &own, &grads, p->back.data), KERNEL_OK, "backward"))
             return false;
         if (memcmp(grads.tensor[TENSOR_X], (float *)p->base[TENSOR_X].data + b * of_x, of_x * sizeof(float)) != 0)
             return violated(p, "dx of sequence %zu has other bits when it is computed alone", b);
     }
+    if (all && p->in->n > 0 && batch > 0 && !all_same(p, "when each sequence has a call of its own"))
+        return false;
     return run_forward(p, p->in);
 }
 
