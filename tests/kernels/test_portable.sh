@@ -45,7 +45,7 @@ draw() { # SEED: a legal layer
     dice "$1"
     local h masks cached=
     h=$(one_of 1 2 3 4)
-    if [ $((RANDOM % 8)) -eq 0 ] || [ "${KIND:-}" = train ]; then
+    if [ $((RANDOM % 8)) -eq 0 ] || [ "$kind" = train ]; then
         printf '%s\n' "name = drawn" "exact = portable" "train = true" "h = $((h * 2))" "h_kv = $(one_of 2 $((h * 2)))" \
             "seq_len = $((1 + RANDOM % 60))" "d_model = $((h * (4 + 4 * (RANDOM % 9))))" "d_k = $((2 + 2 * (RANDOM % 20)))" \
             "bias = $(one_of true false)" "mask = $(one_of none causal causal window bool additive padding segments)" \
@@ -179,6 +179,8 @@ for ((row = 1; row <= $(wc -l <<<"$targets"); row++)); do
     if usable "$compiler" && usable "$places"; then rows+=($row); else skip "there is no ${compiler%% *} or ${places%% *}"; fi
 done
 for ((layer = 0, tries = 0; layer < count; tries++)); do
+    kind=${KIND:-}
+    [ $((layer % 6)) -ne 5 ] || kind=train
     draw $((seed * 1000 + tries)) >"$work/$layer.layer"
     "$ATTNGEN" --explain "$work/$layer.layer" >/dev/null 2>&1 || continue # not every draft is legal
     for ((i = 0; i < ${#rows[@]}; i++)); do
