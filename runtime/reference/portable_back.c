@@ -79,10 +79,10 @@ struct back {
     struct run *run;
     const float *dy;
     float *dz, *dq, *dk, *dv; /* [rows][h][d_v], [rows][h][d_k], [keys][h_kv][d_k], [keys][h_kv][d_v] */
-    size_t b, n, keys, row, key; /* a sequence: its queries and keys that count, and its first ones among all */
+    /* a sequence: its queries; its keys that count, that have gradients, and that weights are summed over; its first
+     * rows among all */
+    size_t b, n, keys, sources, summed, row, key;
 };
-
-static bool in_parts(const struct layer *layer) { return layer->qk_norm != NORM_NONE; }
 
 static float *gradient(const struct back *of, enum layer_tensor tensor) { return of->run->of->gradient[tensor]; }
 
@@ -206,13 +206,12 @@ static void attend(struct back *of)
         add_products(of->dq + (of->row * h + i) * d_k, h * d_k, (struct strided){ds, keys}, (struct strided){k, d_k}, n,
                      keys, d_k, HIDDEN_A);
     }
-    const size_t all = layer->pad_skipped ? keys : run->in->m;
-    scale(of->dq + of->row * h * d_k, n * h * d_k, in_parts(layer) ? LN_2 : (float)layer->scale);
-    scale(of->dk + of->key * h_kv * d_k, all * h_kv * d_k, LN_2);
-    scale(of->dv + of->key * h_kv * d_v, all * h_kv * d_v, 1);
+    scale(of->dq + of->row * h * d_k, n * h * d_k, layer->qk_norm != NORM_NONE ? LN_2 : (float)layer->scale);
+    scale(of->dk + of->key * h_kv * d_k, of->sources * h_kv * d_k, LN_2);
+    scale(of->dv + of->key * h_kv * d_v, of->sources * h_kv * d_v, 1);
     for (size_t t = 0; t < n; t++)
         portable_turn(run, of->dq + (of->row + t) * h * d_k, h, d_k, of->b, t, true, true);
-    for (size_t j = 0; j < all; j++)
+    for (size_t j = 0; j < of->sources; j++)
         portable_turn(run, of->dk + (of->key + j) * h_kv * d_k, h_kv, d_k, of->b, j, false, true);
 }
 
@@ -295,7 +294,7 @@ static void through_inputs(struct back *of)
     const struct layer *layer = run->layer;
     const size_t h = (size_t)layer->h, h_kv = (size_t)layer->h_kv, d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
     const size_t d_model = (size_t)layer->d_model, d_source = (size_t)layer->d_source;
-    const size_t rows = layer->pad_skipped ? of->keys : run->in->m;
+    const size_t rows = of->sources;
     float *dx = gradient(of, TENSOR_X) + of->row * d_model;
     float *to = layer->cross ? gradient(of, TENSOR_SOURCE) + of->key * d_source : dx;
     const float *dv = of->dv + of->key * h_kv * d_v;
@@ -377,15 +376,13 @@ static void add_projections(struct back *of)
     const size_t h = (size_t)layer->h, h_kv = (size_t)layer->h_kv, d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
     const size_t d_model = (size_t)layer->d_model, d_source = (size_t)layer->d_source;
     const size_t in_q = (size_t)layer->d_in_q, in_kv = (size_t)layer->d_in_kv;
-    const bool counted = layer->pad_skipped || (layer->cross && (layer->mask & MASK_PADDING));
-    const size_t tokens = counted ? of->keys : run->in->m; /* of the source */
     const float *x = run->x + of->row * d_model, *source = run->source + of->key * d_source;
     add_projection(of, TENSOR_W_Q, TENSOR_B_Q, x, d_model, in_q, of->dq + of->row * h * d_k, d_k, h, of->n);
     add_projection(of, layer->tied ? TENSOR_W_Q : TENSOR_W_K, layer->tied ? TENSOR_B_Q : TENSOR_B_K, source, d_source,
-                   in_kv, of->dk + of->key * h_kv * d_k, d_k, h_kv, tokens);
+                   in_kv, of->dk + of->key * h_kv * d_k, d_k, h_kv, of->summed);
     if (!layer->identity)
         add_projection(of, TENSOR_W_V, TENSOR_B_V, source, d_source, in_kv, of->dv + of->key * h_kv * d_v, d_v, h_kv,
-                       tokens);
+                       of->summed);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
@@ -405,17 +402,17 @@ void portable_back(struct run *run, const float *dy)
     for (of.b = 0; run->in->n > 0 && of.b < run->in->batch; of.b++) {
         of.keys = inputs_keys(run->in, of.b);
         of.n = layer->pad_skipped ? of.keys : run->in->n;
+        of.sources = layer->pad_skipped ? of.keys : run->in->m;
+        of.summed = layer->cross && (layer->mask & MASK_PADDING) ? of.keys : of.sources;
         of.row = of.b * run->in->n;
         of.key = of.b * run->in->m;
         through_output(&of);
         attend(&of);
-        if (in_parts(layer)) {
-            const bool counted = layer->pad_skipped || (layer->cross && (layer->mask & MASK_PADDING));
-            const size_t rows = layer->pad_skipped ? of.keys : run->in->m;
+        if (layer->qk_norm != NORM_NONE) {
             through_norm(&of, run->raw_q + of.row * h * d_k, of.dq + of.row * h * d_k, of.n, of.n, h, TENSOR_G_Q,
                          TENSOR_C_Q, by);
-            through_norm(&of, run->raw_k + of.key * h_kv * d_k, of.dk + of.key * h_kv * d_k, rows,
-                         counted ? of.keys : rows, h_kv, TENSOR_G_K, TENSOR_C_K, 1);
+            through_norm(&of, run->raw_k + of.key * h_kv * d_k, of.dk + of.key * h_kv * d_k, of.sources, of.summed, h_kv,
+                         TENSOR_G_K, TENSOR_C_K, 1);
         }
         through_inputs(&of);
         add_output(&of);
