@@ -164,6 +164,24 @@ check "other bits within the bound are found" eval '! cmp -s exact.c other.c && 
     ! ./bad >out && grep -q "other bits than the order of exact = portable gives" out'
 check "bench prints one digest for all sets" eval '"$ATTNRUN" bench --digest --seconds 0.01 --n 3 --past 5 exact.layer >out &&
     [ "$(sed -n "s/.* digest  *//p" out | sort -u | wc -l)" -eq 1 ]'
+printf '%s\n' "name = trains" "d_model = 24" "h = 3" "seq_len = 20" "mask = padding" "qk_norm = rms" "bias = true" "sink = true" \
+    "dropout = 0.25" "train = true" "exact = portable" >trains.layer
+check "a portable pair that trains" eval '"$ATTNGEN" --isa scalar trains.layer && "$ATTNRUN" selftest trains.layer'
+for compiler in $compilers; do
+    # shellcheck disable=SC2086 # flags are words
+    for flag in -O1 -ffreestanding; do
+        check "trains_test.c with $compiler $strict $flag" "$compiler" $strict $flag -c -o $flag.o trains_test.c
+    done
+done
+known=$(sed -n 's/.*digest == UINT64_C(0x\([0-9a-f]*\)).*/\1/p' trains_test.c | tail -1)
+check "has the digest of its gradients" eval '${CC:-gcc} -O1 -o good trains_test.c trains.c && ./good >out && grep -qx "$known" out'
+sed 's/0\.693147181f/0.693147242f/' trains.c >other.c # ln 2 by 9e-8, in backward alone
+check "other bits of gradients are found" eval '! cmp -s trains.c other.c && ${CC:-gcc} -O1 -o bad trains_test.c other.c &&
+    ! ./bad >out && grep -q "other gradients than the order of exact = portable gives" out'
+for sizes in "--n 0" "--batch 0" "--batch 3 --n 5 --lengths 0,5,2"; do
+    check "a call that trains, $sizes" eval '"$ATTNRUN" selftest trains.layer $sizes -o sized_test.c &&
+        ${CC:-gcc} -O1 -o sized sized_test.c trains.c && ./sized | grep -qx ok'
+done
 cd ..
 
 # ---- what is refused, and what cannot be written ----
