@@ -411,8 +411,8 @@ void portable_back(struct run *run, const float *dy)
         if (layer->qk_norm != NORM_NONE) {
             through_norm(&of, run->raw_q + of.row * h * d_k, of.dq + of.row * h * d_k, of.n, of.n, h, TENSOR_G_Q,
                          TENSOR_C_Q, by);
-            through_norm(&of, run->raw_k + of.key * h_kv * d_k, of.dk + of.key * h_kv * d_k, of.sources, of.summed, h_kv,
-                         TENSOR_G_K, TENSOR_C_K, 1);
+            through_norm(&of, run->raw_k + of.key * h_kv * d_k, of.dk + of.key * h_kv * d_k, of.sources, of.summed,
+                         h_kv, TENSOR_G_K, TENSOR_C_K, 1);
         }
         through_inputs(&of);
         add_output(&of);
