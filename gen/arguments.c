@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See arguments.h. */
 #include "arguments.h"
 
 #include <string.h>

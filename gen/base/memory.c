@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See memory.h. */
 #include "base/memory.h"
 
 #include <ctype.h>

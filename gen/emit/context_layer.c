@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See context_layer.h. */
 #include "emit/context_layer.h"
 
 #include <stdio.h>

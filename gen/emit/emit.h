@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/embedded.h"
 
 struct diag;
 struct emit;

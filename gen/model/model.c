@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See model.h. */
 #include "model/model.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

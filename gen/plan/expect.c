@@ -16,7 +16,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "spec/score.h"
 
 /* ---- the cores that the figures are of: Golden Cove (a Xeon, Emerald Rapids) and, for AVX2, Zen 4 (an EPYC) ---- */
 

@@ -2,7 +2,6 @@
 /* Reading is strict: what is unknown, twice, missing or of another layer is an error at its line. */
 #include "plan/planfile.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

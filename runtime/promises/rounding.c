@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See rounding.h. */
 #include "rounding.h"
 
 #include <math.h>

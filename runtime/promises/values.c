@@ -12,7 +12,6 @@
 
 #include "expression/expression.h"
 #include "inputs/elements.h"
-#include "reference/compare.h"
 #include "reference/stored.h"
 #include "spec/score.h"
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See columns.h. */
 #include "columns.h"
 
 #include <math.h>
