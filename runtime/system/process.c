@@ -488,11 +488,12 @@ char *folder_make(struct diag *diag)
 
 void folder_remove(const char *folder)
 {
-    DIR *dir = opendir(folder);
+    DIR *dir = folder != NULL ? opendir(folder) : NULL;
     struct dirent *entry;
     while (dir != NULL && (entry = readdir(dir)) != NULL)
         unlinkat(dirfd(dir), entry->d_name, 0);
     if (dir != NULL)
         closedir(dir);
-    rmdir(folder);
+    if (folder != NULL)
+        rmdir(folder);
 }

@@ -65,6 +65,7 @@ void words_free(struct words *words);
 /* "…/attnrun-PID-PLACE-XXXXXX" under $TMPDIR or /tmp, malloc'd. A program's first call removes those of this user whose
  * process, of this boot and namespace, is gone. */
 char *folder_make(struct diag *diag);
+/* With the files in it; NULL: none */
 void folder_remove(const char *folder);
 /* "a/b"; free() it. */
 char *path_join(const char *folder, const char *name);
