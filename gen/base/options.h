@@ -43,6 +43,11 @@ struct option_row {
     bool alone;           /* a command with it may have no operand */
 };
 
+/* How a row begins: of an option with a value, of one without, and of one that asks; FIELD is the program's offsetof */
+#define TAKES(word, value, of, to) .name = word, .argument = value, .kind = OPTION_##of, .field = FIELD(to)
+#define FLAG(word, to) .name = word, .kind = OPTION_FLAG, .field = FIELD(to)
+#define ASK(word, to) .name = word, .kind = OPTION_ASK, .field = FIELD(to)
+
 struct option_texts {
     const char **text;
     size_t count;
