@@ -48,10 +48,9 @@ bool column_is_text(const struct column *column, const struct records *records);
 /* The characters of its widest field, or of its head. */
 int column_width(const struct column *column, const struct records *records);
 
-/* Whether the figures of this point are those of a disturbed machine. */
-bool is_disturbed(const struct record *record);
-/* "*" of a disturbed median, "~" of one that is less sure than others (SURE_RATIO), else "" */
+/* "*" of figures of a disturbed machine, "~" of a median that is less sure than others (SURE_RATIO), else "" */
 const char *mark_of(const struct record *record);
+size_t count_marked(const struct records *records, const char *mark);
 /* Width of a text on a terminal: its number of UTF-8 characters */
 int text_width(const char *text);
 
