@@ -8,7 +8,6 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "plan/isa.h"
 #include "spec/layer.h"
 #include "spec/spec.h"
 

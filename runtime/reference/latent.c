@@ -7,7 +7,6 @@
 
 #include "product.h"
 #include "reference.h"
-#include "spec/layer.h"
 
 static struct finish rows_of(struct pool *pool, size_t rows, size_t d, bool gains, bool turns)
 {
