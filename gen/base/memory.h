@@ -4,8 +4,7 @@
  *
  * Left out on purpose: packed blocks and files of weights, whose lack a command reports and survives (diag.h).
  */
-#ifndef ATTNGEN_MEMORY_H
-#define ATTNGEN_MEMORY_H
+#pragma once
 
 #include "base/diag.h"
 
@@ -36,5 +35,3 @@ FILE *text_begin(struct text *text);
 char *text_end(struct text *text); /* its bytes */
 /* Ends the text and writes it as a file, whole or not at all (base/replace.h); frees it. */
 bool text_write(struct text *text, const char *path, struct diag *diag);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Left out on purpose: what options mean together, which each program checks for itself.
  */
-#ifndef ATTNGEN_OPTIONS_H
-#define ATTNGEN_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,5 +84,3 @@ void options_help(const struct option_program *program, const struct option_comm
 /* A row's help with the names that it lists. */
 #define OPTION_HELP 500
 void options_help_text(const struct option_program *program, const struct option_row *row, char text[OPTION_HELP]);
-
-#endif

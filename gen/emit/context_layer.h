@@ -3,12 +3,9 @@
  *
  * Left out on purpose: the plan (context.c).
  */
-#ifndef ATTNGEN_CONTEXT_LAYER_H
-#define ATTNGEN_CONTEXT_LAYER_H
+#pragma once
 
 struct emit;
 struct layer;
 
 void context_layer(const struct layer *layer, struct emit *emit);
-
-#endif

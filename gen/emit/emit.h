@@ -4,8 +4,7 @@
  * Left out on purpose: what the context holds (context.c fills it), how a template is read (expand.lua does it), and
  * writing (replace.h). No Lua error and no lack of memory leaves this file: both become diagnostics.
  */
-#ifndef ATTNGEN_EMIT_H
-#define ATTNGEN_EMIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ char *emit_expand(struct emit *emit, const char *template_name, size_t plan, siz
 
 /* The template files read from a folder so far, in the order of their names; none when they are embedded. */
 const char *const *emit_files_read(const struct emit *emit, size_t *count);
-
-#endif

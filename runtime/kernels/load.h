@@ -5,8 +5,7 @@
  * writes a table of both, NAME_table, that is alike for every layer; tensors have the numbers of enum layer_tensor
  * there. Left out on purpose: compiling.
  */
-#ifndef ATTNRUN_LOAD_H
-#define ATTNRUN_LOAD_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -61,5 +60,3 @@ uint64_t kernel_digest(uint64_t digest, const struct layer *layer, const struct 
 /* Those of sequence b alone. */
 struct kernel_args kernel_args_of_sequence(const struct layer *layer, const struct inputs *inputs,
                                            struct kernel_args args, size_t b);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Columns of a sweep's results: which there are, and how a field is shown. */
-#ifndef ATTNRUN_COLUMNS_H
-#define ATTNRUN_COLUMNS_H
+#pragma once
 
 #include "record.h"
 
@@ -53,5 +52,3 @@ const char *mark_of(const struct record *record);
 size_t count_marked(const struct records *records, const char *mark);
 /* Width of a text on a terminal: its number of UTF-8 characters */
 int text_width(const char *text);
-
-#endif

@@ -3,12 +3,9 @@
  *
  * Left out on purpose: anything that is fetched when the page is read.
  */
-#ifndef ATTNRUN_PAGE_H
-#define ATTNRUN_PAGE_H
+#pragma once
 
 #include "record.h"
 
 /* The records are in the order of their points. */
 void page_write(FILE *out, const struct records *records);
-
-#endif

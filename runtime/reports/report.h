@@ -3,8 +3,7 @@
  *
  * Left out on purpose: measuring (sweep/), joining (merge.c).
  */
-#ifndef ATTNRUN_REPORT_H
-#define ATTNRUN_REPORT_H
+#pragma once
 
 #include "options/options.h"
 #include "record.h"
@@ -17,5 +16,3 @@ enum report { REPORT_JSON = 1, REPORT_PAGE = 2 };
 /* Sorts the records by their point and writes whatever the options ask for, each file whole or not at all; the table
  * goes to the standard output unless something else goes there. */
 bool report_all(struct records *records, const struct options *options, unsigned what, struct diag *diag);
-
-#endif

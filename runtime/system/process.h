@@ -3,8 +3,7 @@
  *
  * Left out on purpose: feeding input to a child, more than one child at a time.
  */
-#ifndef ATTNRUN_PROCESS_H
-#define ATTNRUN_PROCESS_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -69,5 +68,3 @@ char *folder_make(struct diag *diag);
 void folder_remove(const char *folder);
 /* "a/b"; free() it. */
 char *path_join(const char *folder, const char *name);
-
-#endif
