@@ -24,6 +24,11 @@ void emit_set_integer(struct emit *emit, const char *name, int64_t value);
 void emit_set_number(struct emit *emit, const char *name, double value);
 void emit_set_string(struct emit *emit, const char *name, const char *value);
 void emit_set_boolean(struct emit *emit, const char *name, bool value);
+/* Several of them: EMITTED({"NAME", value}, …) */
+#define EMITTED(...) (const struct emitted[]){__VA_ARGS__, {NULL, 0}}
+struct emitted { const char *name; int64_t value; };
+void emit_set_integers(struct emit *emit, const struct emitted *fields);
+void emit_set_booleans(struct emit *emit, const struct emitted *fields);
 
 void emit_begin_table(struct emit *emit, const char *name); /* a table as field `name` of the open one */
 void emit_begin_item(struct emit *emit);                    /* a table as the next element of the open one */

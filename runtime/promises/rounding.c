@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-
 /* A layer, and a call of it. */
 struct side {
     const struct kernel *kernel;
