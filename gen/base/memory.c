@@ -52,6 +52,12 @@ double *pool_doubles(struct pool *pool, size_t count)
     return pool_get(pool, count, sizeof(double));
 }
 
+void pool_arrays(struct pool *pool, const struct pool_array *arrays)
+{
+    for (; arrays->to != NULL; arrays++)
+        *arrays->to = pool_doubles(pool, arrays->count);
+}
+
 void pool_free(struct pool *pool)
 {
     while (pool->last != NULL) {

@@ -18,6 +18,10 @@ struct pool {
 };
 void *pool_get(struct pool *pool, size_t count, size_t size); /* zeroed */
 double *pool_doubles(struct pool *pool, size_t count);
+/* Several of them: ARRAYS({&array, count}, …) */
+#define ARRAYS(...) (const struct pool_array[]){__VA_ARGS__, {NULL, 0}}
+struct pool_array { double **to; size_t count; };
+void pool_arrays(struct pool *pool, const struct pool_array *arrays);
 void pool_free(struct pool *pool);
 
 char *text_copy(const char *text);

@@ -128,26 +128,20 @@ static void make_all(struct propagation *p, const struct reference *reference)
         const size_t head = (size_t)layer->latent.d_head, value = (size_t)layer->latent.d_value;
         a = max_size(a, max_size(rows, m) * (d_in + q_rank + head + value + rank));
         b = max_size(b, (d_in + q_rank) * (q_rank + head + d_k) + rank * (head + value) + value * merge);
-        p->up = pool_doubles(work, rows * value);
-        p->up_open = pool_doubles(work, rows * value);
-        p->stage = pool_doubles(work, max_size(rows, m) * (q_rank + head + d_k));
-        p->stage_size = pool_doubles(work, max_size(rows, m) * (q_rank + head + d_k + value));
+        pool_arrays(work, ARRAYS({&p->up, rows * value}, {&p->up_open, rows * value},
+                                 {&p->stage, max_size(rows, m) * (q_rank + head + d_k)},
+                                 {&p->stage_size, max_size(rows, m) * (q_rank + head + d_k + value)}));
         p->of_stage = block_error_make(work, max_size(rows, m), q_rank + head + rank);
-        p->no_bias = pool_doubles(work, head + d_k + value);
-        p->made.k = pool_doubles(work, m * head);
-        p->made.v = pool_doubles(work, m * value);
-        p->made.v_size = pool_doubles(work, m * value);
-        p->made.zeros = pool_doubles(work, rows);
+        pool_arrays(work, ARRAYS({&p->no_bias, head + d_k + value}, {&p->made.k, m * head}, {&p->made.v, m * value},
+                                 {&p->made.v_size, m * value}, {&p->made.zeros, rows}));
         p->made.open = pool_get(work, m, 1);
     }
     make_bounds(p, y, reference->attn != NULL ? attn : 0, reference->lse != NULL ? lse : 0);
-    const struct { double **to; size_t count; } arrays[] = {
+    pool_arrays(work, ARRAYS(
         {&p->y_size, y},       {&p->absolute_a, a},   {&p->absolute_b, b},     {&p->q_size, rows * d_k},
         {&p->k_size, m * d_k}, {&p->v_size, m * d_v}, {&p->z_open, rows * d_v}, {&p->t_size, rows * m},
         {&p->t_worst, rows * m}, {&p->v_unit, m},     {&p->v_unit_least, m},   {&p->q_reach, rows},
-        {&p->q, rows * d_k},   {&p->k, m * d_k},      {&p->v, m * d_v},        {&p->z, rows * d_v}};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        *arrays[i].to = pool_doubles(work, arrays[i].count);
+        {&p->q, rows * d_k},   {&p->k, m * d_k},      {&p->v, m * d_v},        {&p->z, rows * d_v}));
     p->gates = pool_doubles(work, rows * (size_t)layer_gate_width(layer));
     p->gate_size = pool_doubles(work, rows * (size_t)layer_gate_width(layer));
     p->q_open = pool_get(work, rows, 1);
