@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "emit/context_layer.h"
 #include "emit/emit.h"
 #include "plan/isa.h"
 #include "plan/plan.h"

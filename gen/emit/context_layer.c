@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "emit/context_layer.h"
+#include "emit/emit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/arith.h"
 #include "base/memory.h"
-#include "emit/emit.h"
 #include "expression/expression.h"
 #include "plan/rule.h"
 #include "spec/finish.h"

@@ -12,6 +12,7 @@
 
 struct diag;
 struct emit;
+struct layer;
 
 /* Opens a state with an empty context. `templates` is the folder that templates are read from, NULL for the embedded
  * ones. NULL, with errors in diag, when there is no memory. */
@@ -33,6 +34,9 @@ void emit_set_booleans(struct emit *emit, const struct emitted *fields);
 void emit_begin_table(struct emit *emit, const char *name); /* a table as field `name` of the open one */
 void emit_begin_item(struct emit *emit);                    /* a table as the next element of the open one */
 void emit_end(struct emit *emit);                           /* closes the table that was opened last */
+
+/* context_layer.c: what templates read of a layer, its keys, what follows from them, rules, terms, tensors */
+void context_layer(const struct layer *layer, struct emit *emit);
 
 /* The text of a template, which the caller frees; `length` does not count the zero byte after it. Of one instruction
  * set: the template sees plans[plan], counted from 1, as `plan`; 0: of all. NULL, with "file:line: error: …" in diag,

@@ -47,6 +47,10 @@ struct kernel {
 bool kernel_load(struct kernel *kernel, const char *path, const char *name, struct diag *diag);
 void kernel_unload(struct kernel *kernel);
 
+/* code.c: bytes of the functions of one instruction set, those of its name ("keys_avx2"), folded copies counted once; 0
+ * where the library does not say, as a file that is not ELF of this machine's word size. */
+size_t code_bytes(const struct kernel *kernel, const char *isa);
+
 /* The number of an instruction set of the pair; 0 if it has none of this name. */
 int kernel_isa(const struct kernel_table *call, const char *name);
 /* None without a kernel. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See page.h. The fixed parts of the page are in runtime/reports/page/: its style, and the script that
- * sorts. */
-#include "page.h"
+/* The fixed parts of the page are in runtime/reports/page/: its style, and the script that sorts. */
+#include "report.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -10,7 +10,6 @@
 #include "base/replace.h"
 #include "base/text.h"
 #include "columns.h"
-#include "page.h"
 #include "base/memory.h"
 #include "timing/timing.h"
 
