@@ -3,8 +3,7 @@
  *
  * Left out on purpose: what the options do; main.c.
  */
-#ifndef ATTNGEN_ARGUMENTS_H
-#define ATTNGEN_ARGUMENTS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -36,5 +35,3 @@ void arguments_help(const struct arguments *arguments, FILE *out);
 /* "attngen --isa avx2 tiny.layer", as the banner has it: without -o, paths and other specs, so that it does not depend
  * on folders or on the order of the instruction sets. malloc'd; NULL without memory. */
 char *arguments_command(const struct arguments *arguments, const char *spec, unsigned isas);
-
-#endif

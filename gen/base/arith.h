@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Integer helpers that C lacks. Dividends and what is rounded up are 0 or more, divisors 1 or more. */
-#ifndef ATTNGEN_ARITH_H
-#define ATTNGEN_ARITH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,5 +13,3 @@ static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 /* The greatest common divisor */
 static inline size_t divisor_of(size_t a, size_t b) { return b == 0 ? a : divisor_of(b, a % b); }
-
-#endif

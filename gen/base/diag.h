@@ -3,8 +3,7 @@
  *
  * Left out on purpose: severities beyond error and warning, colours, source excerpts.
  */
-#ifndef ATTNGEN_DIAG_H
-#define ATTNGEN_DIAG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ int diag_report(const struct diag *diag, FILE *out);
 /* The first message without its place and "error: "; "" if there is none. */
 const char *diag_first(const struct diag *diag);
 void diag_free(struct diag *diag);
-
-#endif

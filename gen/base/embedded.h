@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Files that a program carries within itself, written by embed.c when it is built. */
-#ifndef ATTNGEN_EMBEDDED_H
-#define ATTNGEN_EMBEDDED_H
+#pragma once
 
 #include <stddef.h>
 #include <string.h>
@@ -26,5 +25,3 @@ static inline const struct embedded_file *embedded_find(const struct embedded_fi
             return &files[i];
     return NULL;
 }
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: writing (replace.h), and files too large to be held; tensors.c reads in parts.
  */
-#ifndef ATTNGEN_FILE_H
-#define ATTNGEN_FILE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@ char *file_read(const char *path, enum file_whole kind, size_t *size, struct dia
 char *file_bytes_open(int file, size_t max_size, size_t *size);
 /* Opens a file on disk to read; -1 with the reason, and what would be right, in `diag`. */
 int file_open(const char *path, const char *right, size_t *size, struct diag *diag);
-
-#endif

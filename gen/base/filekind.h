@@ -3,8 +3,7 @@
  *
  * Left out on purpose: their names, which may say anything; reading them.
  */
-#ifndef ATTNGEN_FILEKIND_H
-#define ATTNGEN_FILEKIND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,5 +15,3 @@ enum file_use { FILE_SPEC, FILE_TENSORS };
 
 /* Whether the file is of another kind than `use` wants; `diag` then says which, and what would be right. */
 bool file_is_other(const char *path, const void *head, size_t length, enum file_use use, struct diag *diag);
-
-#endif

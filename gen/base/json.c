@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See json.h. */
 #include "base/json.h"
 
 #include <stdlib.h>

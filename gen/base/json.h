@@ -5,8 +5,7 @@
  * Left out on purpose: a tree of what was read (json_lua.h makes one); whether bytes of 0x80 and above are UTF-8; keys
  * that occur twice, which the readers refuse, as they know the keys.
  */
-#ifndef ATTNGEN_JSON_H
-#define ATTNGEN_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ bool json_is_number(const char *text);
 
 /* With its quotes. */
 void json_print_text(FILE *out, const char *text);
-
-#endif

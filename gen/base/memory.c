@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See memory.h. */
 #include "base/memory.h"
 
 #include <ctype.h>
@@ -51,6 +50,12 @@ void *pool_get(struct pool *pool, size_t count, size_t size)
 double *pool_doubles(struct pool *pool, size_t count)
 {
     return pool_get(pool, count, sizeof(double));
+}
+
+void pool_arrays(struct pool *pool, const struct pool_array *arrays)
+{
+    for (; arrays->to != NULL; arrays++)
+        *arrays->to = pool_doubles(pool, arrays->count);
 }
 
 void pool_free(struct pool *pool)

@@ -4,8 +4,7 @@
  *
  * Left out on purpose: packed blocks and files of weights, whose lack a command reports and survives (diag.h).
  */
-#ifndef ATTNGEN_MEMORY_H
-#define ATTNGEN_MEMORY_H
+#pragma once
 
 #include "base/diag.h"
 
@@ -19,6 +18,10 @@ struct pool {
 };
 void *pool_get(struct pool *pool, size_t count, size_t size); /* zeroed */
 double *pool_doubles(struct pool *pool, size_t count);
+/* Several of them: ARRAYS({&array, count}, …) */
+#define ARRAYS(...) (const struct pool_array[]){__VA_ARGS__, {NULL, 0}}
+struct pool_array { double **to; size_t count; };
+void pool_arrays(struct pool *pool, const struct pool_array *arrays);
 void pool_free(struct pool *pool);
 
 char *text_copy(const char *text);
@@ -36,5 +39,3 @@ FILE *text_begin(struct text *text);
 char *text_end(struct text *text); /* its bytes */
 /* Ends the text and writes it as a file, whole or not at all (base/replace.h); frees it. */
 bool text_write(struct text *text, const char *path, struct diag *diag);
-
-#endif

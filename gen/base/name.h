@@ -3,8 +3,7 @@
  *
  * Left out on purpose: where a name comes from (spec.c).
  */
-#ifndef ATTNGEN_NAME_H
-#define ATTNGEN_NAME_H
+#pragma once
 
 #define MAX_NAME 63 /* characters that every C compiler tells apart */
 
@@ -12,5 +11,3 @@
 const char *layer_name_fault(const char *name);
 /* A name near `bad` that would do. */
 void name_suggest(const char *bad, char good[MAX_NAME + 1]);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: which words are known. The caller offers them one by one.
  */
-#ifndef ATTNGEN_NEAREST_H
-#define ATTNGEN_NEAREST_H
+#pragma once
 
 #include <stddef.h>
 
@@ -23,5 +22,3 @@ void nearest_offer(struct nearest *nearest, const char *word);
 const char *nearest_ask(const struct nearest *nearest, char text[NEAREST_TEXT], const char *otherwise);
 /* For the end of a message that lists the words: " (did you mean 'WORD'?)", or nothing. */
 const char *nearest_add(const struct nearest *nearest, char text[NEAREST_TEXT]);
-
-#endif

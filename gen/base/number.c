@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See number.h. */
 #include "base/number.h"
 
 #include <ctype.h>

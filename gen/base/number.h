@@ -4,8 +4,7 @@
  * Left out on purpose: signs of whole numbers, which nothing here has; what a number means, and messages about wrong
  * ones.
  */
-#ifndef ATTNGEN_NUMBER_H
-#define ATTNGEN_NUMBER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ bool number_whole(const char *text, size_t length, uint64_t min, uint64_t max, u
 /* Whether `text` is what strtod() takes in the C locale, which both programs keep, without blanks around: also nan, inf
  * and 0x1p-3. errno is ERANGE where a double holds it as infinity, 0 or a subnormal, else 0. */
 bool number_real(const char *text, double *value);
-
-#endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See options.h. */
 #include "base/options.h"
 
 #include <inttypes.h>

@@ -4,8 +4,7 @@
  *
  * Left out on purpose: what options mean together, which each program checks for itself.
  */
-#ifndef ATTNGEN_OPTIONS_H
-#define ATTNGEN_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,6 +41,11 @@ struct option_row {
     unsigned needed;      /* bits of the commands that require it */
     bool alone;           /* a command with it may have no operand */
 };
+
+/* How a row begins: of an option with a value, of one without, and of one that asks; FIELD is the program's offsetof */
+#define TAKES(word, value, of, to) .name = word, .argument = value, .kind = OPTION_##of, .field = FIELD(to)
+#define FLAG(word, to) .name = word, .kind = OPTION_FLAG, .field = FIELD(to)
+#define ASK(word, to) .name = word, .kind = OPTION_ASK, .field = FIELD(to)
 
 struct option_texts {
     const char **text;
@@ -80,5 +84,3 @@ void options_help(const struct option_program *program, const struct option_comm
 /* A row's help with the names that it lists. */
 #define OPTION_HELP 500
 void options_help_text(const struct option_program *program, const struct option_row *row, char text[OPTION_HELP]);
-
-#endif

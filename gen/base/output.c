@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See output.h. */
 #include "base/output.h"
 
 #include <errno.h>

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: what the texts say (the templates) and how a file is put in its place (replace.h).
  */
-#ifndef ATTNGEN_OUTPUT_H
-#define ATTNGEN_OUTPUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ void output_write(const struct output *outputs, size_t count, const char *folder
                   struct diag *diag);
 
 void output_free(struct output *output);
-
-#endif

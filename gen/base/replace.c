@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See replace.h. */
 #include "base/replace.h"
 
 #include <errno.h>

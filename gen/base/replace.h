@@ -5,8 +5,7 @@
  * Left out on purpose: results that come one by one (runtime/reports/journal.h), and the cache, whose folder is looked
  * at once and kept open (runtime/kernels/cache.c).
  */
-#ifndef ATTNGEN_REPLACE_H
-#define ATTNGEN_REPLACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ struct file_text {
 /* Writes the files that differ from what is on disk, with `anew` the others too: all of them or, with an error in diag,
  * none. All are on the disk before the first is put in its place; signals that end a program wait for the last one. */
 bool files_replace(const struct file_text *files, size_t count, bool anew, struct diag *diag);
-
-#endif

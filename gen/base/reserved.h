@@ -7,8 +7,7 @@
  * such a name, and no emitted name is one, for all of them are NAME_something. So `torch_mha` and `memory` are
  * fine, `tolower` and `memcpy` are not. POSIX names are left out for the same reason.
  */
-#ifndef ATTNGEN_RESERVED_H
-#define ATTNGEN_RESERVED_H
+#pragma once
 
 /* C11, C17 and C23; C++98 to C++23 with the alternative tokens. */
 static const char *const keywords[] = {
@@ -82,5 +81,3 @@ static const char *const library_names[] = {
     /* not of the library, but kept all the same */
     "defined", "main", "posix", "std",
 };
-
-#endif

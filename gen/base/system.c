@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See system.h. */
 #include "base/system.h"
 
 #include <errno.h>

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: child processes (runtime/system/process.h) and files (file.h, replace.h).
  */
-#ifndef ATTNGEN_SYSTEM_H
-#define ATTNGEN_SYSTEM_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -17,5 +16,3 @@ int system_end(int code);
 /* Makes `path` and the folders above it, where they are missing; `mode` is for itself, of those above all may be read
  * and written. 0 once it is there, EEXIST where something else stands there, else the errno. */
 int system_make_folders(const char *path, mode_t mode);
-
-#endif

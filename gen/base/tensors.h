@@ -3,8 +3,7 @@
  *
  * Left out on purpose: element types of less than a byte, models in several files, hosts that are not little-endian.
  */
-#ifndef ATTNGEN_TENSORS_H
-#define ATTNGEN_TENSORS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ const char *tensor_type_name(enum tensor_type type);
 size_t tensor_type_size(enum tensor_type type);
 /* "[2][3]" */
 const char *tensor_shape_text(char text[200], int rank, const int64_t *shape);
-
-#endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See text.h. */
 #include "base/text.h"
 
 #include <stdint.h>

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: quoting, which each format does in its own way.
  */
-#ifndef ATTNGEN_TEXT_H
-#define ATTNGEN_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ size_t text_character(const char *text);
 bool text_turns(const char *text);
 /* Replaces each byte of such characters, but for new lines and tabulators, by '?'. */
 void text_disarm(char *text);
-
-#endif

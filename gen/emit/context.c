@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "emit/context_layer.h"
 #include "emit/emit.h"
 #include "plan/isa.h"
 #include "plan/plan.h"
@@ -301,40 +300,24 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
 void plan_context(const struct plan *plan, const struct layer *layer, struct emit *emit)
 {
     context_layer(layer, emit);
-    emit_set_boolean(emit, "FAST", plan_has_fast(plan));
-    emit_set_integer(emit, "FAST_AHEAD", FAST_AHEAD);
-    emit_set_integer(emit, "FAST_NUMBERS", FAST_NUMBERS);
-    emit_set_integer(emit, "FAST_LEVELS", FAST_LEVELS);
-    emit_set_integer(emit, "FAST_ROWS", FAST_ROWS);
-    emit_set_boolean(emit, "DIGITS", plan->digits); /* on some set products with weights read digits of rows */
-    emit_set_integer(emit, "DIGIT_GROUP", WEIGHT_GROUP);
-    emit_set_integer(emit, "DIGIT_STEPS", DIGIT_STEPS(layer->weight_type));
-    emit_set_integer(emit, "DIGIT_ADDED", DIGIT_ADDED(layer->weight_type));
-    emit_set_integer(emit, "ROUND_ROWS", ROUND_ROWS);
-    emit_set_boolean(emit, "FOLDS_SCORES", plan->fold.scores);
-    emit_set_boolean(emit, "FOLDS_VALUES", plan->fold.values);
-    emit_set_boolean(emit, "VALUES_ARE_INPUT", plan->fold.values || layer->identity);
+    emit_set_integers(emit, EMITTED(
+        {"FAST_AHEAD", FAST_AHEAD}, {"FAST_NUMBERS", FAST_NUMBERS}, {"FAST_LEVELS", FAST_LEVELS},
+        {"FAST_ROWS", FAST_ROWS}, {"DIGIT_GROUP", WEIGHT_GROUP}, {"DIGIT_STEPS", DIGIT_STEPS(layer->weight_type)},
+        {"DIGIT_ADDED", DIGIT_ADDED(layer->weight_type)}, {"ROUND_ROWS", ROUND_ROWS},
+        {"EXPANDS_LEAST", plan->fold.expands.least}, {"EXPANDS_GAIN", plan->fold.expands.gain},
+        {"EXPANDS_PRICE", plan->fold.expands.price}, {"D_SCORE", plan->fold.d_score},
+        {"D_VALUE", plan->fold.d_value}, {"D_Z", plan->fold.d_z}, {"PACKED_BYTES", plan->packed_bytes},
+        {"SHARED_BYTES", plan->shared_bytes}, {"WORKER_BYTES", plan->worker_bytes}, {"KEPT_BYTES", plan->kept_bytes},
+        {"HELD", plan->held}, {"LARGEST_ROW", plan->largest_row}, {"LARGEST_SOURCE_ROW", plan->largest_source_row},
+        {"BACK_SHARED_BYTES", plan->back_shared_bytes}, {"BACK_BYTES", plan->back_bytes},
+        {"BACK_WORKER_BYTES", plan->back_worker_bytes}, {"KEPT", layer_kept(layer)}));
     emit_set_boolean(emit, "MAKES_VALUES", layer_attends(layer) && !layer->projected && !plan->fold.values &&
                                            !layer->identity && !layer->shares);
-    emit_set_boolean(emit, "Q_IS_K", plan->fold.q_is_k);
-    emit_set_boolean(emit, "EXPANDS", plan->fold.expands.least > 0); /* latent attention with keys of heads */
-    emit_set_integer(emit, "EXPANDS_LEAST", plan->fold.expands.least);
-    emit_set_integer(emit, "EXPANDS_GAIN", plan->fold.expands.gain);
-    emit_set_integer(emit, "EXPANDS_PRICE", plan->fold.expands.price);
-    emit_set_integer(emit, "D_SCORE", plan->fold.d_score);
-    emit_set_integer(emit, "D_VALUE", plan->fold.d_value);
-    emit_set_integer(emit, "D_Z", plan->fold.d_z);
-    emit_set_integer(emit, "PACKED_BYTES", plan->packed_bytes);
-    emit_set_integer(emit, "SHARED_BYTES", plan->shared_bytes);
-    emit_set_integer(emit, "WORKER_BYTES", plan->worker_bytes);
-    emit_set_integer(emit, "KEPT_BYTES", plan->kept_bytes);
-    emit_set_integer(emit, "HELD", plan->held);
-    emit_set_integer(emit, "LARGEST_ROW", plan->largest_row);
-    emit_set_integer(emit, "LARGEST_SOURCE_ROW", plan->largest_source_row);
-    emit_set_integer(emit, "BACK_SHARED_BYTES", plan->back_shared_bytes);
-    emit_set_integer(emit, "BACK_BYTES", plan->back_bytes);
-    emit_set_integer(emit, "BACK_WORKER_BYTES", plan->back_worker_bytes);
-    emit_set_integer(emit, "KEPT", layer_kept(layer));
+    emit_set_booleans(emit, EMITTED(
+        {"DIGITS", plan->digits}, /* on some set products with weights read digits of rows */
+        {"EXPANDS", plan->fold.expands.least > 0}, /* latent attention with keys of heads */
+        {"FAST", plan_has_fast(plan)}, {"FOLDS_SCORES", plan->fold.scores}, {"FOLDS_VALUES", plan->fold.values},
+        {"VALUES_ARE_INPUT", plan->fold.values || layer->identity}, {"Q_IS_K", plan->fold.q_is_k}));
     static const char *const groups[] = {[GROUP_ALL] = "all", [GROUP_QUERIES] = "queries",
                                          [GROUP_SOURCES_APART] = "sources apart", [GROUP_BOTH] = "both"};
     emit_set_string(emit, "GROUPS", groups[plan_group(layer)]);

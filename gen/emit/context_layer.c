@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* See context_layer.h. */
-#include "emit/context_layer.h"
+#include "emit/emit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/arith.h"
 #include "base/memory.h"
-#include "emit/emit.h"
 #include "expression/expression.h"
 #include "plan/rule.h"
 #include "spec/finish.h"
@@ -21,16 +19,14 @@
 /* The fields of keys, and those that follow from them */
 static void push_keys(struct emit *emit, const struct layer *layer)
 {
-    emit_set_integer(emit, "PAGE_COUNT", layer->page_count);
-    emit_set_integer(emit, "CACHE_APART", layer->cache_apart);
-    emit_set_integer(emit, "D_IN_Q", layer->d_in_q);
-    emit_set_integer(emit, "H_OUT", layer->h_out);
+    emit_set_integers(emit, EMITTED(
+        {"PAGE_COUNT", layer->page_count}, {"CACHE_APART", layer->cache_apart}, {"D_IN_Q", layer->d_in_q},
+        {"H_OUT", layer->h_out}));
     const int64_t state = layer_state_numbers(layer), of_conv = layer->conv_channels * layer->conv_history;
-    emit_set_integer(emit, "CONV_HISTORY", layer->conv_history);
-    emit_set_integer(emit, "STATE_SIZE", state); /* numbers of a sequence */
-    emit_set_integer(emit, "CONV_STATE_SIZE", of_conv);
-    emit_set_integer(emit, "STATES_SIZE", max(state, of_conv)); /* of the larger one */
-    emit_set_integer(emit, "D_IN_KV", layer->d_in_kv);
+    emit_set_integers(emit, EMITTED(
+        {"STATE_SIZE", state}, /* numbers of a sequence */
+        {"STATES_SIZE", max(state, of_conv)}, /* of the larger one */
+        {"CONV_HISTORY", layer->conv_history}, {"CONV_STATE_SIZE", of_conv}, {"D_IN_KV", layer->d_in_kv}));
     for (enum key key = 0; key < KEY_COUNT; key++) {
         const char *name = key_rows[key].context;
         const enum field_type type = name != NULL ? key_rows[key].type : FIELD_NONE;
@@ -218,14 +214,11 @@ static void push_relative(struct emit *emit, const struct layer *layer)
         return;
     relative_reach(layer, &left, &right);
     emit_begin_table(emit, "relative");
+    emit_set_integers(emit, EMITTED(
+        {"left", left}, {"right", right}, {"side", t5 ? relative_side(layer) : 0}, {"rel_left", layer->rel_left},
+        {"width", layer->rel_width}, {"numbers", layer->h * (t5 ? layer->rel_buckets : layer->rel_width)}));
     emit_set_boolean(emit, "t5", t5);
     emit_set_boolean(emit, "both", relative_both(layer));
-    emit_set_integer(emit, "left", left);
-    emit_set_integer(emit, "right", right);
-    emit_set_integer(emit, "side", t5 ? relative_side(layer) : 0);
-    emit_set_integer(emit, "rel_left", layer->rel_left);
-    emit_set_integer(emit, "width", layer->rel_width);
-    emit_set_integer(emit, "numbers", layer->h * (t5 ? layer->rel_buckets : layer->rel_width));
     push_wider(emit, layer, t5 ? relative_side(layer) / 2 : 0, relative_first, max(left, right));
     emit_end(emit);
 }
@@ -239,12 +232,10 @@ static void push_vectors(struct emit *emit, const struct layer *layer)
         return;
     relative_reach(layer, &left, &right);
     emit_begin_table(emit, "vectors");
+    emit_set_integers(emit, EMITTED(
+        {"left", left}, {"right", right}, {"rel_right", layer->rel_right}, {"rows", layer->rel_width},
+        {"buckets", layer->rel_buckets}));
     emit_set_boolean(emit, "log", log);
-    emit_set_integer(emit, "left", left);
-    emit_set_integer(emit, "right", right);
-    emit_set_integer(emit, "rel_right", layer->rel_right);
-    emit_set_integer(emit, "rows", layer->rel_width);
-    emit_set_integer(emit, "buckets", layer->rel_buckets);
     push_wider(emit, layer, log ? ceil_div(layer->rel_buckets, 2) : 0, relative_wider, max(left, right));
     emit_end(emit);
 }
@@ -312,7 +303,7 @@ void context_layer(const struct layer *layer, struct emit *emit)
 {
     emit_set_string(emit, "NAME", layer->name);
     push_keys(emit, layer);
-    const struct { const char *name; bool value; } flags[] = {
+    emit_set_booleans(emit, EMITTED(
         {"SPLIT", layer->split}, {"SCORES", layer->scores},
         {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
         {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
@@ -348,10 +339,7 @@ void context_layer(const struct layer *layer, struct emit *emit)
         {"SCALED", layer_stores_weights(layer) && layer->weight_type != TENSOR_I4},
         {"CACHE_STORED", layer_stores_cache(layer)}, {"TYPED", layer_types_tensors(layer)},
         {"CACHE_SCALED", layer_scales_cache(layer)}, {"IDENTITY", layer->identity}, {"SHARES", layer->shares},
-        {"LATENT", layer_is_latent(layer)},
-    };
-    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
-        emit_set_boolean(emit, flags[i].name, flags[i].value);
+        {"LATENT", layer_is_latent(layer)}));
     const enum layer_activation activation = layer_activation(layer);
     emit_set_string(emit, "ACTIVATION", activation != ACTIVATION_NONE ? key_word(KEY_ACTIVATION, activation) : "");
     emit_set_string(emit, "ACTIVATION_TEXT", text_or_empty(layer_activation_rows[activation].equation));
@@ -381,10 +369,9 @@ void context_layer(const struct layer *layer, struct emit *emit)
     /* where values are cached, and numbers from row to row there */
     emit_set_string(emit, "V_CACHE", layer->shares ? "k_cache" : "v_cache");
     emit_set_string(emit, "V_CACHE_ROW", layer->shares ? "D_K" : "D_V");
-    emit_set_integer(emit, "D_NOPE", layer->latent.d_nope);
-    emit_set_integer(emit, "D_HEAD", layer->latent.d_head);
-    emit_set_integer(emit, "D_UP", layer_z_width(layer));
-    emit_set_integer(emit, "CACHED_NUMBERS", layer_cached_numbers(layer));
+    emit_set_integers(emit, EMITTED(
+        {"D_NOPE", layer->latent.d_nope}, {"D_HEAD", layer->latent.d_head}, {"D_UP", layer_z_width(layer)},
+        {"CACHED_NUMBERS", layer_cached_numbers(layer)}));
     /* scores that attn has in place of weights */
     emit_set_string(emit, "SHOWN", layer->scores > SCORES_WEIGHTS ? key_word(KEY_SCORES, layer->scores) : "");
     emit_set_integer(emit, "DROPPED", layer_dropped(layer));

@@ -281,6 +281,18 @@ void emit_set_boolean(struct emit *emit, const char *name, bool value)
     set(emit, (struct field){.name = name, .kind = LUA_TBOOLEAN, .boolean = value});
 }
 
+void emit_set_integers(struct emit *emit, const struct emitted *fields)
+{
+    for (; fields->name != NULL; fields++)
+        emit_set_integer(emit, fields->name, fields->value);
+}
+
+void emit_set_booleans(struct emit *emit, const struct emitted *fields)
+{
+    for (; fields->name != NULL; fields++)
+        emit_set_boolean(emit, fields->name, fields->value);
+}
+
 void emit_begin_table(struct emit *emit, const char *name)
 {
     set(emit, (struct field){.name = name, .kind = LUA_TTABLE});

@@ -156,6 +156,12 @@ local builtins = {
     string = read_only(string, "string"), table = read_only(table, "table"), math = read_only(math, "math"),
     fmt = string.format, ipairs = ipairs, pairs = sorted_pairs, tonumber = tonumber, type = type,
     select = select, error = error, emit = emit, joined = joined,
+    -- the names of an instruction set's templates, and `more`: its plan, its name, its lanes
+    set_of = function(plan, more)
+        more = more or {}
+        more.plan, more.ISA, more.L = plan, plan.isa.name, plan.lanes
+        return more
+    end,
     tostring = function(v)
         if type(v) == "number" then return number_text(v) end
         if type(v) == "table" or type(v) == "function" then error(("a %s has no text"):format(type(v)), 2) end
@@ -216,13 +222,13 @@ function run(chunk, scope)
 end
 
 local root
--- `plan`: nil, or which of the context's plans the template sees as `plan`
+-- `plan`: nil, or which of the context's plans the template sees
 local function expand(name, plan)
     depth, root = 0, root or root_names()
     cut(0)
     local chunk, message = compile(name)
     if not chunk then error(message, 0) end
-    run(chunk, scope_of(plan and { plan = root.plans[plan] } or {}, root))
+    run(chunk, scope_of(plan and builtins.set_of(root.plans[plan]) or {}, root))
     return wrap(cut(0))
 end
 

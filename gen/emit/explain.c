@@ -53,8 +53,7 @@ struct walk {
 
 struct text { char text[320]; };
 
-static struct text write_text(const char *format, ...) DIAG_PRINTF(1, 2);
-static struct text write_text(const char *format, ...)
+DIAG_PRINTF(1, 2) static struct text write_text(const char *format, ...)
 {
     struct text text;
     va_list args;
@@ -84,8 +83,7 @@ static void print_line(FILE *out, int before, int indent, const char *format, va
 }
 
 /* A line of the layer as a whole */
-static void remark(const struct walk *w, const char *format, ...) DIAG_PRINTF(2, 3);
-static void remark(const struct walk *w, const char *format, ...)
+DIAG_PRINTF(2, 3) static void remark(const struct walk *w, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -94,8 +92,7 @@ static void remark(const struct walk *w, const char *format, ...)
 }
 
 /* A line of a step */
-static void line(const struct walk *w, const char *format, ...) DIAG_PRINTF(2, 3);
-static void line(const struct walk *w, const char *format, ...)
+DIAG_PRINTF(2, 3) static void line(const struct walk *w, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -104,8 +101,7 @@ static void line(const struct walk *w, const char *format, ...)
 }
 
 /* The first line of a step: its number, its name and its equation */
-static void begin_step(struct walk *w, enum step step, const char *format, ...) DIAG_PRINTF(3, 4);
-static void begin_step(struct walk *w, enum step step, const char *format, ...)
+DIAG_PRINTF(3, 4) static void begin_step(struct walk *w, enum step step, const char *format, ...)
 {
     const int before = fprintf(w->out, "\n%d. %s", ++w->number, step_names[step]) - 1;
     va_list args;

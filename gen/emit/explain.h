@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* --explain: a walk through one layer, as a teacher would give it. */
-#ifndef ATTNGEN_EXPLAIN_H
-#define ATTNGEN_EXPLAIN_H
+#pragma once
 
 #include <stdio.h>
 
@@ -10,5 +9,3 @@ struct layer;
 /* Plain text of at most 100 columns: the steps with equation, shapes, parameters, multiply-adds and bytes; the
  * totals; what the number of heads and their width cost. For one sequence of full length. */
 void explain_layer(const struct layer *layer, FILE *out);
-
-#endif

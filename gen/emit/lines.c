@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See lines.h. */
 #include "emit/lines.h"
 
 #include <ctype.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Scans of C text for wrap.lua and context.lua, in C for speed: texts have ten thousand lines. */
-#ifndef ATTNGEN_LINES_H
-#define ATTNGEN_LINES_H
+#pragma once
 
 #include <lua.h>
 
@@ -27,5 +26,3 @@ int lines_blocks(lua_State *lua);
 
 /* (text, set): set[word] = true for each identifier of the text outside comments. */
 int lines_words(lua_State *lua);
-
-#endif

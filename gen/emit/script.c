@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See script.h. */
 #include "emit/script.h"
 
 #include <stdlib.h>

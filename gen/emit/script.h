@@ -3,8 +3,7 @@
  *
  * Left out on purpose: what the scripts do; emit.c runs templates, import.c the families of models.
  */
-#ifndef ATTNGEN_SCRIPT_H
-#define ATTNGEN_SCRIPT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ void script_open(lua_State *lua);
 
 /* Leaves the chunk of an embedded Lua file on the stack; a Lua error where there is none. */
 void script_load(lua_State *lua, const char *name);
-
-#endif

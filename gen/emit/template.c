@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See template.h. */
 #include "emit/template.h"
 
 #include <ctype.h>

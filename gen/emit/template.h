@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A template's text as Lua, for expand.lua, in C for speed: a layer's templates have half a million characters. */
-#ifndef ATTNGEN_TEMPLATE_H
-#define ATTNGEN_TEMPLATE_H
+#pragma once
 
 #include <lua.h>
 
@@ -14,5 +13,3 @@ int template_translate(lua_State *lua);
  * takes off what is behind `from` and returns it. emitters(texts) → what a translated template calls: _put(i) adds
  * text i, _value(i, v) the text of v, which checked(v, text i, 3) gives for all but strings and integers. */
 int template_text(lua_State *lua);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * Left out on purpose: how kernels compute one (context.c, templates/), how far f32 is off (runtime/reference/).
  */
-#ifndef ATTNGEN_EXPRESSION_H
-#define ATTNGEN_EXPRESSION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -150,5 +149,3 @@ int expression_make(struct expression *expression, enum expression_op op, int a,
 int expression_as_float(struct expression *expression, int node);
 /* Drops what `root` does not need; the root is the last node then. False without memory. */
 void expression_compact(struct expression *expression);
-
-#endif

@@ -65,8 +65,11 @@ function Model.flagged_biases(c, plain)
     return (c:flag("attention_bias", false) and "qkvo" or "") .. (not plain and c:flag("mlp_bias", false) and "1" or "")
 end
 
--- A stack of tokens, as decoder.lua says.
-function Model:decoder(kind)
+-- A stack of tokens, as decoder.lua says. more: in place of what `kind` says, for families that have most from there.
+function Model:decoder(kind, more)
+    for key, value in pairs(more or {}) do
+        kind[key] = value
+    end
     kind.keys = kind.keys or {}
     host.run("model/decoder.lua")(self, kind)
 end

@@ -6,7 +6,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,7 +18,6 @@
 #include "base/memory.h"
 #include "base/name.h"
 #include "base/options.h"
-#include "base/output.h"
 #include "base/tensors.h"
 #include "emit/script.h"
 #include "model/json_lua.h"

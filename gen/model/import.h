@@ -4,8 +4,7 @@
  * Left out on purpose: the folder (checkpoint.lua), families, config keys and names of tensors, which are Lua's
  * (import.lua and families/); code. Lua gets tables and gives texts; it sees no file.
  */
-#ifndef ATTNGEN_IMPORT_H
-#define ATTNGEN_IMPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ void import_free(struct imported *imported);
 /* Prints a table: of a folder what is known and what is missing, which is an error in diag; without one each
  * model_type, and the classes that are read. */
 void import_list(const struct import_request *request, FILE *to, struct diag *diag);
-
-#endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See json_lua.h. */
 #include "model/json_lua.h"
 
 #include <limits.h>

@@ -4,8 +4,7 @@
  *
  * Left out on purpose: telling an empty object from an empty array; what keys mean.
  */
-#ifndef ATTNGEN_JSON_LUA_H
-#define ATTNGEN_JSON_LUA_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -26,5 +25,3 @@ bool json_push(lua_State *lua, struct json_lua *reader);
 
 /* What null becomes. */
 void json_push_null(lua_State *lua);
-
-#endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See model.h. */
 #include "model/model.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -222,38 +220,28 @@ static void push_spec(const char *path, const struct layer *layer, struct emit *
     emit_begin_item(emit);
     emit_set_string(emit, "file", file_name(path));
     emit_set_string(emit, "name", layer->name);
-    emit_set_boolean(emit, "linear", layer_is_linear(layer));
-    emit_set_boolean(emit, "portable", layer->portable);
-    emit_set_boolean(emit, "ffn", layer->kind == LAYER_FFN);
-    emit_set_integer(emit, "d_in", layer->d_model);
-    emit_set_integer(emit, "d_out", layer->d_out);
-    emit_set_integer(emit, "seq_len", layer->seq_len);
-    emit_set_integer(emit, "source_len", layer->source_len);
-    emit_set_boolean(emit, "cross", layer->cross);
-    emit_set_boolean(emit, "kept", layer->source_kept);
-    emit_set_integer(emit, "d_source", layer->d_source);
-    emit_set_boolean(emit, "pad_skipped", layer->pad_skipped);
-    emit_set_boolean(emit, "out_in", layer->out_in);
-    emit_set_boolean(emit, "cached", layer_has_cache(layer));
-    emit_set_boolean(emit, "paged", layer->cache == CACHE_PAGED);
-    emit_set_boolean(emit, "ring", layer->cache == CACHE_RING);
-    emit_set_boolean(emit, "stored", layer_stores_cache(layer));
-    emit_set_boolean(emit, "shares", layer->shares); /* there is no cache of values */
     emit_set_string(emit, "cache_type", element_name(layer->cache_type));
-    emit_set_integer(emit, "cache_size", (int64_t)element_size(layer->cache_type)); /* of a number */
-    emit_set_integer(emit, "cache_len", layer->cache_len);
-    emit_set_integer(emit, "page_len", layer->page_len);
+    emit_set_integers(emit, EMITTED(
+        {"cache_size", (int64_t)element_size(layer->cache_type)}, /* of a number */
+        {"d_in", layer->d_model}, {"d_out", layer->d_out}, {"seq_len", layer->seq_len},
+        {"source_len", layer->source_len}, {"d_source", layer->d_source}, {"cache_len", layer->cache_len},
+        {"page_len", layer->page_len}));
+    emit_set_booleans(emit, EMITTED(
+        {"shares", layer->shares}, /* there is no cache of values */
+        {"linear", layer_is_linear(layer)}, {"portable", layer->portable}, {"ffn", layer->kind == LAYER_FFN},
+        {"cross", layer->cross}, {"kept", layer->source_kept}, {"pad_skipped", layer->pad_skipped},
+        {"out_in", layer->out_in}, {"cached", layer_has_cache(layer)}, {"paged", layer->cache == CACHE_PAGED},
+        {"ring", layer->cache == CACHE_RING}, {"stored", layer_stores_cache(layer)}));
     const int64_t rows = layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len;
-    emit_set_integer(emit, "cache_bytes", cache_bytes(layer)); /* of a sequence, or a page, as the floats */
-    emit_set_integer(emit, "k_floats", rows * layer->h_kv * layer->d_k);
-    emit_set_integer(emit, "heads", layer->h_kv);
-    emit_set_integer(emit, "cache_rows", rows); /* of a head */
-    emit_set_integer(emit, "k_row", layer->d_k * (int64_t)element_size(layer->cache_type)); /* bytes */
-    emit_set_integer(emit, "v_row", layer->d_v * (int64_t)element_size(layer->cache_type));
-    emit_set_integer(emit, "scale_floats", layer_scales_cache(layer) ? rows * layer->h_kv : 0); /* of either */
-    emit_set_integer(emit, "state_bytes", state_bytes(layer));
-    emit_set_integer(emit, "state_floats", layer_is_recurrent(layer) ? layer_state_numbers(layer) : 0);
-    emit_set_integer(emit, "states_begin", MODEL_STATES_BEGIN);
+    emit_set_integers(emit, EMITTED(
+        {"cache_bytes", cache_bytes(layer)}, /* of a sequence, or a page, as the floats */
+        {"cache_rows", rows}, /* of a head */
+        {"k_row", layer->d_k * (int64_t)element_size(layer->cache_type)}, /* bytes */
+        {"scale_floats", layer_scales_cache(layer) ? rows * layer->h_kv : 0}, /* of either */
+        {"k_floats", rows * layer->h_kv * layer->d_k}, {"heads", layer->h_kv},
+        {"v_row", layer->d_v * (int64_t)element_size(layer->cache_type)}, {"state_bytes", state_bytes(layer)},
+        {"state_floats", layer_is_recurrent(layer) ? layer_state_numbers(layer) : 0},
+        {"states_begin", MODEL_STATES_BEGIN}));
     push_tensors(layer, emit);
     push_call(layer, emit);
     emit_end(emit);

@@ -5,8 +5,7 @@
  * Left out on purpose: how its lines are read (layers.lua), what they mean and whether they fit the specs (model.lua),
  * what is computed (templates/model/model.c.in).
  */
-#ifndef ATTNGEN_MODEL_H
-#define ATTNGEN_MODEL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -33,5 +32,3 @@ void model_place_caches(const struct model *model, struct layer *const *layers);
 
 /* What model.lua checks and model.c.in and model.h.in read; a layer for each of model_specs(). */
 void model_context(const struct model *model, struct layer *const *layers, struct emit *emit);
-
-#endif

@@ -483,31 +483,22 @@ check_names()
 local function pointers_of(stack)
     local required = {"ids"}
     if stack.kind ~= "tokens" then required = {stack.kind == "patches" and "pixels" or "frames"} end
-    local function need(of, ...)
-        for _, name in ipairs(of and {...} or {}) do required[#required + 1] = name end
+    local function add(list, of, name)
+        if of then list[#list + 1] = name end
     end
-    need(stack.goes_on, "past")
-    need(stack.cached, "cache")
-    need(stack.states, "states")
-    need(stack.paged, "page_table")
-    need(stack.cross and not stack.kept, "source")
+    for _, of in ipairs{{stack.goes_on, "past"}, {stack.cached, "cache"}, {stack.states, "states"},
+                        {stack.paged, "page_table"}, {stack.cross and not stack.kept, "source"}} do
+        add(required, of[1], of[2])
+    end
     local all = {table.unpack(required)}
-    local function add(of, name)
-        if of then all[#all + 1] = name end
+    for _, of in ipairs{{stack.types > 0, "types"}, {stack.lengths, "lengths"}, {stack.slotted, "slots"},
+                        {stack.source_lengths, "source_lengths"}, {stack.kept, "source"}, {stack.kept, "kept_of"},
+                        {stack.kept, "kept"}, {true, "hidden"}, {stack.mean, "mean"}, {stack.pooling, "embedding"}} do
+        add(all, of[1], of[2])
     end
-    add(stack.types > 0, "types")
-    add(stack.lengths, "lengths")
-    add(stack.slotted, "slots")
-    add(stack.source_lengths, "source_lengths")
-    add(stack.kept, "source")
-    add(stack.kept, "kept_of")
-    add(stack.kept, "kept")
-    add(true, "hidden")
-    add(stack.mean, "mean")
-    add(stack.pooling, "embedding")
     for _, head in ipairs(stack.heads) do
-        add(head.all, head.name)
-        add(head.single, head.single)
+        add(all, head.all, head.name)
+        add(all, head.single, head.single)
     end
     return required, all
 end

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: attention without a cache (step_attend.c).
  */
-#ifndef ATTNGEN_CACHED_H
-#define ATTNGEN_CACHED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ struct plan_cached {
     struct tile_heights few_tiles; /* for the values of few rows, as wide as a value; none: `tiles` serve as well */
     struct tile_heights panels, low_panels, few_panels; /* vectors of a value, as widths */
 };
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: norms of queries and keys, which a part of layer = recurrent applies after it.
  */
-#ifndef ATTNGEN_CONV_H
-#define ATTNGEN_CONV_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ struct plan_conv {
     int64_t tokens;        /* whose sums are formed together */
     int64_t unroll;        /* taps that are written out; 1: a loop */
 };
-
-#endif

@@ -16,8 +16,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "spec/score.h"
-
 /* ---- the cores that the figures are of: Golden Cove (a Xeon, Emerald Rapids) and, for AVX2, Zen 4 (an EPYC) ---- */
 
 #define CODE_BANDWIDTH 12.6     /* bytes of code a cycle from L2: larger loops reach 54 % of peak */

@@ -5,8 +5,7 @@
  * Left out on purpose: any decision (plan_make.c), anything measured on the host. The few constants, with sources,
  * stand at the head of expect.c.
  */
-#ifndef ATTNGEN_EXPECT_H
-#define ATTNGEN_EXPECT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ void expect_make(struct expect *expect, const struct layer *layer, const struct 
 void expect_explain(const struct plan *plan, const struct layer *layer, int64_t batch, FILE *out);
 
 const char *expect_bound_name(enum expect_bound bound);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Left out on purpose: from counts to cycles (expect.c).
  */
-#ifndef ATTNGEN_EXPECT_COUNTS_H
-#define ATTNGEN_EXPECT_COUNTS_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -88,5 +87,3 @@ struct terms {
     double of_tiles; /* operations of the terms that each register tile of scores applies */
 };
 struct terms count_terms(const struct layer *layer);
-
-#endif

@@ -4,8 +4,7 @@
  * Left out on purpose: asking the machine. These are constants, so that the emitted file is the same on
  * every host; which set is used is decided by the emitted file when it packs its weights.
  */
-#ifndef ATTNGEN_ISA_H
-#define ATTNGEN_ISA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -107,5 +106,3 @@ bool isa_sums_pairs(int id);
 /* "avx2,avx512" → the rows; scalar is always in, "all" is every row. An empty, unknown or repeated name is
  * an error at "--isa"; the set is then of the names that were understood. */
 unsigned isa_parse_list(const char *text, struct diag *diag);
-
-#endif

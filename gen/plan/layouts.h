@@ -3,8 +3,7 @@
  *
  * Left out on purpose: which of them a plan has (the step that writes one decides), and where (plan_places.c).
  */
-#ifndef ATTNGEN_LAYOUTS_H
-#define ATTNGEN_LAYOUTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -95,5 +94,3 @@ struct layout {
 };
 /* Elements from the first to one past the last, padding of rows included. */
 int64_t layout_elements(const struct layout *layout);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: which products there are (step_rows.h), and the SIMD words of a tile (templates/tiles).
  */
-#ifndef ATTNGEN_PANELS_H
-#define ATTNGEN_PANELS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -86,5 +85,3 @@ struct plan_panels {
     int64_t fast_prefetch; /* lines of the next pair that an iteration of the first four tiles prefetches, 0: none */
     const char *classical;
 };
-
-#endif

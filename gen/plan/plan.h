@@ -13,8 +13,7 @@
  *
  * Left out on purpose: text. The templates spell; nothing here prints C.
  */
-#ifndef ATTNGEN_PLAN_H
-#define ATTNGEN_PLAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -234,5 +233,3 @@ void plan_free(struct plan *plan);
 void plan_context(const struct plan *plan, const struct layer *layer, struct emit *emit);
 /* Prints, for each set, sizes in bytes, the reasons, and the lists of tiles, products, phases and layouts. */
 void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out);
-
-#endif

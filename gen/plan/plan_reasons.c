@@ -9,7 +9,6 @@
 #include "spec/score.h"
 #include "spec/visible.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 

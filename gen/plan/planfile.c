@@ -2,14 +2,12 @@
 /* Reading is strict: what is unknown, twice, missing or of another layer is an error at its line. */
 #include "plan/planfile.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "plan/isa.h"
 #include "spec/layer.h"
 #include "spec/spec.h"
 

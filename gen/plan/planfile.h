@@ -13,8 +13,7 @@
  *
  * Left out on purpose: measuring (runtime/commands/tune.c), and what the keys do (plan_make.c).
  */
-#ifndef ATTNGEN_PLANFILE_H
-#define ATTNGEN_PLANFILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ void plan_text(char text[PLAN_TEXT], const char *name);
 /* What this machine calls its CPU; empty where it does not say. Only for warnings and new files: nothing that is
  * emitted depends on it. */
 void plan_this_cpu(char text[PLAN_TEXT]);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: what others call (plan.h), and how time is counted (expect_counts.h).
  */
-#ifndef ATTNGEN_PLANNING_H
-#define ATTNGEN_PLANNING_H
+#pragma once
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -202,5 +201,3 @@ void print_heights(FILE *out, const struct tile_heights *heights);
 /* plan_reasons.c */
 void explain_choices(struct plan_isa *p, const struct layer *layer);
 void explain_request(struct plan_isa *p, const char *from, const struct plan_request *request);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Left out on purpose: what a key does. plan_make.c decides that, and docs/plan.md tells it.
  */
-#ifndef ATTNGEN_REQUEST_H
-#define ATTNGEN_REQUEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,5 +61,3 @@ int64_t request_or(const struct plan_request *request, enum plan_key key, int64_
 int64_t request_within(const struct plan_request *request, enum plan_key key, int64_t fit);
 /* plan.size = small */
 bool request_is_small(const struct plan_request *request);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: anything about products with weights.
  */
-#ifndef ATTNGEN_RULE_H
-#define ATTNGEN_RULE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,5 +31,3 @@ struct plan_rule {
     int64_t sums, rows;    /* of a chunk: keys and queries that are multiplied with rows of S in one pass; rows of S
                             * that it changes together */
 };
-
-#endif

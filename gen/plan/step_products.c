@@ -6,7 +6,6 @@
  */
 #include "plan/planning.h"
 
-
 struct plan_panels *begin_panels(const struct plan_isa *p, struct step *g, int64_t depth, int64_t columns, bool bias)
 {
     const struct layout *const a = &p->layouts[g->reads[0]];

@@ -6,8 +6,7 @@
  *
  * Left out on purpose: text that is emitted; the templates of a step's kind spell it.
  */
-#ifndef ATTNGEN_STEPS_H
-#define ATTNGEN_STEPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -159,5 +158,3 @@ struct plan_phase {
     const struct step *tasks[PHASE_TASKS]; /* parts of a phase are numbered task by task */
     int task_count;
 };
-
-#endif

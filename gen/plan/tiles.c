@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See tiles.h. */
 #include "plan/tiles.h"
 
 #include <string.h>

@@ -7,8 +7,7 @@
  *
  * Left out on purpose: which height is best (plan_tiles.c).
  */
-#ifndef ATTNGEN_TILES_H
-#define ATTNGEN_TILES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -41,5 +40,3 @@ void tiles_add_registers(struct tile_heights *heights, int64_t rows);
 
 /* Tiles of that height that a walk takes where *left rows are left, which then are fewer. */
 int64_t tiles_taken(const struct tile_height *height, int64_t *left);
-
-#endif

@@ -4,8 +4,7 @@
  * `theirs`: what others call f, blanks between. Of a vector: `operations`, instructions beside the exponential, a
  * division as five; `powers`, exponentials.
  */
-#ifndef ATTNGEN_ACTIVATION_ROWS_H
-#define ATTNGEN_ACTIVATION_ROWS_H
+#pragma once
 
 #define QUICK_GELU 1.702 /* what quick_gelu multiplies a by */
 
@@ -19,5 +18,3 @@
     ROW(SIGMOID, "sigmoid", "glu", NULL, "sigmoid(a) = 1 / (1 + exp(-a))", 8, 1) \
     ROW(RELU2, "relu2", NULL, "relu_squared squared_relu", "relu2(a) = max(a, 0)^2", 2, 0) \
     ROW(TANH, "tanh", NULL, NULL, "tanh(a) = 1 - 2 / (1 + exp(2 a))", 22, 0)
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: doing it (templates/steps/finish.in), and frequencies (rope.h).
  */
-#ifndef ATTNGEN_FINISH_H
-#define ATTNGEN_FINISH_H
+#pragma once
 
 struct layer;
 
@@ -13,5 +12,3 @@ struct layer;
 void norm_text(const struct layer *layer, char q, char text[FINISH_TEXT]);
 /* "columns c and c + 12 are turned by p f_c, f_c = 10000^(-2c/24), c < 12"; empty without a rotation. */
 void rope_text(const struct layer *layer, char text[FINISH_TEXT]);
-
-#endif

@@ -18,20 +18,13 @@ static bool has_given_width(struct spec *spec) { return is_projected(spec) || is
 static bool means_cache(struct spec *spec) { return spec->value[KEY_CACHE] != CACHE_NONE; }
 static bool is_paged(struct spec *spec) { return value_of(spec, KEY_CACHE) == CACHE_PAGED; }
 static bool has_block_norm(struct spec *spec) { return is_block(spec) || is_linear(spec); }
+static bool is_gated(struct spec *spec) { return value_of(spec, KEY_OUT_GATE) != OUT_GATE_NONE; }
+static bool has_qk_norm(struct spec *spec) { return value_of(spec, KEY_QK_NORM) != NORM_NONE || is_latent(spec); }
 static bool has_norm(struct spec *spec)
 {
-    return value_of(spec, KEY_QK_NORM) != NORM_NONE || is_given(spec, KEY_KV_RANK) || is_block(spec) ||
-           has_row_norm(spec) ||
-           value_of(spec, KEY_OUT_GATE) != OUT_GATE_NONE;
+    return has_qk_norm(spec) || is_block(spec) || has_row_norm(spec) || is_gated(spec);
 }
-static bool has_qk_norm(struct spec *spec)
-{
-    return value_of(spec, KEY_QK_NORM) != NORM_NONE || is_given(spec, KEY_KV_RANK);
-}
-static bool has_out_norm(struct spec *spec)
-{
-    return !is_projected(spec) && value_of(spec, KEY_OUT_GATE) != OUT_GATE_NONE;
-}
+static bool has_out_norm(struct spec *spec) { return !is_projected(spec) && is_gated(spec); }
 static bool has_qk_shift(struct spec *spec) { return value_of(spec, KEY_QK_NORM) == NORM_LAYER; }
 static bool has_head_norm(struct spec *spec)
 {

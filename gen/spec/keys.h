@@ -4,8 +4,7 @@
  * Reading values, steering, filling a layer, plan files, --keys, what templates see and the tests walk this table.
  * Left out on purpose: rules between keys (spec_rules.c) and sizes that are computed from others (read.c).
  */
-#ifndef ATTNGEN_KEYS_H
-#define ATTNGEN_KEYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -107,5 +106,3 @@ void key_set(struct layer *layer, enum key key, int64_t whole, double real);
 enum key key_find(const char *name);
 /* The key whose row has this foreign name, and the text that a message adds after the key's name; KEY_COUNT: none. */
 enum key key_nickname(const char *theirs, const char **hint);
-
-#endif

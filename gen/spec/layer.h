@@ -5,8 +5,7 @@
  * Left out on purpose: how the layer is computed. That is plan.h's, and the keys that steer it
  * ("plan.*") are only collected here.
  */
-#ifndef ATTNGEN_LAYER_H
-#define ATTNGEN_LAYER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -644,5 +643,3 @@ double layer_packed_bytes(const struct layer *layer, int64_t of_matrices, int64_
 double layer_parameter_bytes(const struct layer *layer);
 /* Bytes of a position of the cache, all heads, scales included */
 int64_t layer_cached_bytes(const struct layer *layer);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Left out on purpose: where the numbers lie (tensor.c, plan.c).
  */
-#ifndef ATTNGEN_RELATIVE_H
-#define ATTNGEN_RELATIVE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ int64_t relative_wider(const struct layer *layer, int64_t k);
 int64_t relative_row(const struct layer *layer, int64_t back);
 /* Distances below -left have the number of -left, those above right that of right; no further than calls reach. */
 void relative_reach(const struct layer *layer, int64_t *left, int64_t *right);
-
-#endif

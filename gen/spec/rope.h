@@ -7,8 +7,7 @@
  *
  * Left out on purpose: cosines and sines (templates/steps/rope.in), and what the reference takes for f_c (its own).
  */
-#ifndef ATTNGEN_ROPE_H
-#define ATTNGEN_ROPE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ struct rope_step {
 struct rope_step rope_step(const struct layer *layer, int64_t c);
 /* 0.1 ln factor + 1: yarn's factor of cosine and sine where the spec gives none */
 double rope_attention_factor(double factor);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Left out on purpose: which keys a mask of position leaves (visible.h).
  */
-#ifndef ATTNGEN_SCORE_H
-#define ATTNGEN_SCORE_H
+#pragma once
 
 #include "spec/layer.h"
 
@@ -79,5 +78,3 @@ double score_slope(const struct layer *layer, int64_t head);
 /* The equation from `scaled` on, an expression for scale q·k: with "[t][j]" for indices "… + mask_add[t][j]". */
 #define SCORE_TEXT 200
 void score_equation(const struct layer *layer, const char *scaled, const char *indices, char text[SCORE_TEXT]);
-
-#endif

@@ -5,8 +5,7 @@
  * what keys may not say together, read.c makes the layer. Left out on purpose: the meaning of "plan.*" keys (plan.h),
  * includes, variables, quoting, any state.
  */
-#ifndef ATTNGEN_SPEC_H
-#define ATTNGEN_SPEC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -147,5 +146,3 @@ void spec_rules(struct spec *spec);
 /* spec_expressions.c */
 /* Fills the layer's tables and expressions, whose sizes are known by now; what is wrong is in diag. */
 void spec_expressions(struct spec *spec, struct layer *layer);
-
-#endif

@@ -151,29 +151,21 @@ static int axes_of(const char *extents, struct axis axes[4])
     return count;
 }
 
+#define SIZE(of, name) {#name, offsetof(struct of, name)}
+#define OF_LAYER(name) SIZE(layer, name)
 static const struct { const char *letter; size_t offset; } sizes[] = {
-    {"d_model", offsetof(struct layer, d_model)}, {"d_source", offsetof(struct layer, d_source)},
-    {"h", offsetof(struct layer, h)}, {"h_kv", offsetof(struct layer, h_kv)},
-    {"h_v", offsetof(struct layer, h_v)}, {"h_out", offsetof(struct layer, h_out)},
-    {"conv_taps", offsetof(struct layer, conv_taps)}, {"conv_history", offsetof(struct layer, conv_history)},
-    {"states", offsetof(struct layer, states)}, {"conv_channels", offsetof(struct layer, conv_channels)},
+    OF_LAYER(d_model), OF_LAYER(d_source), OF_LAYER(h), OF_LAYER(h_kv), OF_LAYER(h_v), OF_LAYER(h_out),
+    OF_LAYER(conv_taps), OF_LAYER(conv_history), OF_LAYER(states), OF_LAYER(conv_channels),
     {"kv_rank", offsetof(struct layer, latent.rank)}, {"q_rank", offsetof(struct layer, latent.q_rank)},
     {"d_latent", offsetof(struct layer, latent.d_latent)}, {"d_head", offsetof(struct layer, latent.d_head)},
     {"d_nope", offsetof(struct layer, latent.d_nope)}, {"d_value", offsetof(struct layer, latent.d_value)},
-    {"d_k", offsetof(struct layer, d_k)}, {"d_v", offsetof(struct layer, d_v)},
-    {"decay_rank", offsetof(struct layer, decay_rank)}, {"gate_rank", offsetof(struct layer, gate_rank)},
-    {"d_in_a", offsetof(struct layer, d_in_a)}, {"d_in_z", offsetof(struct layer, d_in_z)},
-    {"d_in_q", offsetof(struct layer, d_in_q)}, {"d_in_kv", offsetof(struct layer, d_in_kv)},
-    {"d_out", offsetof(struct layer, d_out)}, {"d_ff", offsetof(struct layer, d_ff)},
-    {"conv_width", offsetof(struct layer, conv_width)},
-    {"rel_buckets", offsetof(struct layer, rel_buckets)}, {"rel_width", offsetof(struct layer, rel_width)},
-    {"rope_axes", offsetof(struct layer, rope.axes)},
-    {"cache_len", offsetof(struct layer, cache_len)}, {"page_len", offsetof(struct layer, page_len)},
-    {"page_count", offsetof(struct layer, page_count)},
+    OF_LAYER(d_k), OF_LAYER(d_v), OF_LAYER(decay_rank), OF_LAYER(gate_rank), OF_LAYER(d_in_a), OF_LAYER(d_in_z),
+    OF_LAYER(d_in_q), OF_LAYER(d_in_kv), OF_LAYER(d_out), OF_LAYER(d_ff), OF_LAYER(conv_width),
+    OF_LAYER(rel_buckets), OF_LAYER(rel_width), {"rope_axes", offsetof(struct layer, rope.axes)},
+    OF_LAYER(cache_len), OF_LAYER(page_len), OF_LAYER(page_count),
 };
 static const struct { const char *letter; size_t offset; } call_sizes[] = {
-    {"batch", offsetof(struct layer_call, batch)}, {"n", offsetof(struct layer_call, n)},
-    {"m", offsetof(struct layer_call, m)}, {"pages", offsetof(struct layer_call, pages)},
+    SIZE(layer_call, batch), SIZE(layer_call, n), SIZE(layer_call, m), SIZE(layer_call, pages),
 };
 
 static bool is_letter(const char *letter, const char *text, size_t length)

@@ -6,8 +6,7 @@
  * The templates test and cut by the same rules (context.c), the reference and the model of time by the functions here.
  * Left out on purpose: what only a call knows, which is lengths (the keys that exist) and mask tensors (score.h).
  */
-#ifndef ATTNGEN_VISIBLE_H
-#define ATTNGEN_VISIBLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -74,5 +73,3 @@ struct visible_range visible_keys(const struct layer *layer, int64_t p, int64_t 
 int64_t visible_cut(const struct layer *layer, int64_t lanes, int64_t p, int64_t key, int64_t end, bool *hidden);
 /* The keys that `block` queries from p on go through together: up to two runs. */
 void visible_runs(const struct layer *layer, int64_t block, int64_t p, struct visible_range run[2]);
-
-#endif

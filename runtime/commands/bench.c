@@ -27,38 +27,8 @@
 #include "system/clock.h"
 #include "timing/timing.h"
 
-/* A phase's name, and its multiply-adds */
-static double project_work(struct layer_cost c) { return c.q + c.k + c.v; }
-static double attend_work(struct layer_cost c) { return c.made_k > 0 ? 0 : c.scores + c.values; }
-static double expand_work(struct layer_cost c) { return c.made_k > 0 ? c.made_k + c.made_v + c.scores + c.values : 0; }
-static double output_work(struct layer_cost c) { return c.output; }
-static double hidden_work(struct layer_cost c) { return c.ffn - c.down; }
-static double down_work(struct layer_cost c) { return c.down; }
-static double layer_work(struct layer_cost c) { return c.total; }
-static double no_work(struct layer_cost c) { (void)c; return 0; }
-/* in backward: scores, which are recomputed, and two products for each product of forward */
-static double attend_back(struct layer_cost c) { return 3 * c.scores + 2 * c.values; }
-static double weights_back(struct layer_cost c) { return c.q + c.k + c.v + c.output; }
-static double layer_back(struct layer_cost c) { return attend_back(c) + 2 * weights_back(c); }
-
-/* What is known of a step by its name: multiply-adds forward, and back; of others the time alone */
-static const struct work {
-    const char *name;
-    double (*work)(struct layer_cost cost);
-    double (*back)(struct layer_cost cost);
-} works[] = {
-    {"layer", layer_work, layer_back},
-    {"project", project_work, no_work}, /* again, in backward: not counted */
-    {"attend", attend_work, attend_back},
-    {"expand", expand_work, no_work},
-    {"output", output_work, output_work},
-    {"hidden", hidden_work, no_work},
-    {"down", down_work, no_work},
-    {"input", no_work, project_work},
-    {"weights", no_work, weights_back},
-};
-
-#define STEPS ROOF_POINTS /* at most, and the layer as a whole, which is the first */
+#define LAYER "layer"     /* the first step: the layer as a whole */
+#define STEPS ROOF_POINTS /* at most, with that one */
 
 /* One call of a list; with a cache it has a past. */
 struct bench_call {
@@ -174,14 +144,22 @@ static void measure(struct bench *b)
 
 /* ---- reporting ------------------------------------------------------------------------------------------------- */
 
-/* What a step reads and writes, each number once: bytes of weights and of cached rows; and of its rows, as f32, 0: not
- * counted, as of backward and of layers with states */
-struct traffic {
-    double held, rows;
+/* What a step takes, known by its name; of others the time alone. Multiply-adds of a sequence; and what it reads and
+ * writes, each number once: bytes of weights and of cached rows; and of its rows, as f32, 0: not counted, as of
+ * backward and of layers with states */
+struct work {
+    double multiply_adds, held, rows;
 };
 
-static struct traffic traffic_of(const struct bench *b, size_t step)
+static struct layer_cost plain_cost(const struct bench *b)
 {
+    return layer_multiply_adds(b->timed.layer, (int64_t)b->timed.inputs.n,
+                               inputs_reach(b->timed.layer, &b->timed.inputs));
+}
+
+static struct work work_of(const struct bench *b, size_t step)
+{
+    const struct layer_cost c = plain_cost(b);
     const struct layer *l = b->timed.layer;
     const struct inputs *in = &b->timed.inputs;
     const struct layer_parameters p = layer_parameters(l);
@@ -201,21 +179,29 @@ static struct traffic traffic_of(const struct bench *b, size_t step)
     for (int part = 0; part < inputs_cache_parts(l); part++)
         row += (double)(inputs_cache_width(l, part) * (size_t)l->h_kv *
                         layer_tensor_size(l, inputs_cache_of(l, part)));
-    const struct { const char *name; double held, numbers; } steps[] = {
-        {works[0].name, all + cached * row, x + y}, {"project", all - output - hidden - down, x + q + kv},
-        {"attend", cached * row, q + kv + z}, {"expand", cached * row, 0}, {"output", output, z + y},
-        {"hidden", hidden, n * (double)l->d_model + of_hidden}, {"down", down, of_hidden + y}};
+    /* in backward: scores, which are recomputed, and two products for each product of forward; no second projection */
+    const double project = c.q + c.k + c.v, attend = c.scores + c.values, attend_back = 3 * c.scores + 2 * c.values;
+    const bool forms = c.made_k > 0; /* keys and values of heads from latents, in a step of their own */
+    const struct { const char *name; double forward, back, held, numbers; } steps[] = {
+        {LAYER, c.total, attend_back + 2 * (project + c.output), all + cached * row, x + y},
+        {"project", project, 0, all - output - hidden - down, x + q + kv},
+        {"attend", forms ? 0 : attend, attend_back, cached * row, q + kv + z},
+        {"expand", forms ? c.made_k + c.made_v + attend : 0, 0, cached * row, 0},
+        {"output", c.output, c.output, output, z + y},
+        {"hidden", c.ffn - c.down, 0, hidden, n * (double)l->d_model + of_hidden},
+        {"down", c.down, 0, down, of_hidden + y}, {"input", 0, project, 0, 0},
+        {"weights", 0, project + c.output, 0, 0}};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (strcmp(steps[i].name, b->name[step]) == 0)
-            return (struct traffic){steps[i].held, b->timed.backward || layer_keeps_states(l)
-                                                       ? 0 : sizeof(float) * steps[i].numbers};
-    return (struct traffic){0, 0};
+            return (struct work){b->timed.backward ? steps[i].back : steps[i].forward, steps[i].held,
+                                 b->timed.backward || layer_keeps_states(l) ? 0 : sizeof(float) * steps[i].numbers};
+    return (struct work){0, 0, 0};
 }
 
 /* Prints what follows the figures of a call with a cache; nothing without one. */
 static void print_cached(const struct bench *b, size_t step, double us, bool json)
 {
-    const double bytes = traffic_of(b, step).held, gigabytes = us > 0 ? bytes / (1e3 * us) : 0;
+    const double bytes = work_of(b, step).held, gigabytes = us > 0 ? bytes / (1e3 * us) : 0;
     if (!layer_has_cache(b->timed.layer))
         return;
     if (json)
@@ -227,8 +213,9 @@ static void print_cached(const struct bench *b, size_t step, double us, bool jso
         printf(" %.4g MB %.1f GB/s", bytes / 1e6, gigabytes);
 }
 
-static void report_step(struct bench *b, size_t step, double multiply_adds)
+static void report_step(struct bench *b, size_t step)
 {
+    const double multiply_adds = work_of(b, step).multiply_adds;
     const struct timing t = timing_of(b->samples[step], b->rounds,
                                       2 * multiply_adds * (double)b->timed.inputs.batch);
     const char *name = b->timed.layer->name, *isa = b->timed.isa;
@@ -253,23 +240,17 @@ static void report_step(struct bench *b, size_t step, double multiply_adds)
     }
 }
 
-static struct layer_cost plain_cost(const struct bench *b)
-{
-    return layer_multiply_adds(b->timed.layer, (int64_t)b->timed.inputs.n,
-                               inputs_reach(b->timed.layer, &b->timed.inputs));
-}
-
 /* What was measured of a step as a point of the roofline */
-static void add_point(struct bench *b, size_t step, double multiply_adds)
+static void add_point(struct bench *b, size_t step)
 {
     struct roof *const roof = b->roof;
     struct roof_point *const point = &roof->points[roof->count++];
     const struct timing t = timing_of(b->samples[step], b->rounds, 0);
-    const struct traffic traffic = traffic_of(b, step);
+    const struct work work = work_of(b, step);
     snprintf(point->step, sizeof point->step, "%s", b->name[step]);
     point->us = t.us;
-    point->flops = 2 * multiply_adds * (double)b->timed.inputs.batch;
-    point->bytes = traffic.rows > 0 ? traffic.rows + traffic.held : 0;
+    point->flops = 2 * work.multiply_adds * (double)b->timed.inputs.batch;
+    point->bytes = work.rows > 0 ? work.rows + work.held : 0;
     roof->peak = step == 0 ? t.peak : roof->peak;
 }
 
@@ -288,15 +269,9 @@ static void raise_roof(struct bench *b)
 
 static void report(struct bench *b)
 {
-    const struct layer_cost cost = plain_cost(b);
-    for (size_t s = 0; s < b->steps; s++) {
-        double multiply_adds = 0;
-        for (const struct work *w = works; w < works + sizeof works / sizeof *works; w++)
-            if (strcmp(w->name, b->name[s]) == 0)
-                multiply_adds = (b->timed.backward ? w->back : w->work)(cost);
+    for (size_t s = 0; s < b->steps; s++)
         if (s == 0 || b->samples[s][0].us > 0) /* steps that the call has */
-            (b->roof != NULL ? add_point : report_step)(b, s, multiply_adds);
-    }
+            (b->roof != NULL ? add_point : report_step)(b, s);
 }
 
 /* Of what the timed call has left */
@@ -414,7 +389,7 @@ static void bench_here(void *context, FILE *answer)
 {
     const struct job *job = context;
     struct answer said = {0};
-    struct bench b = {.options = job->options, .wanted = job->wanted, .steps = 1, .name = {works[0].name},
+    struct bench b = {.options = job->options, .wanted = job->wanted, .steps = 1, .name = {LAYER},
                       .roof = job->of_roofs ? &said.roof : NULL};
     struct diag diag = {0};
     bool timed = true;

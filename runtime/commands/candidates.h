@@ -3,8 +3,7 @@
  *
  * Left out on purpose: compiling, checking, timing (tune.c).
  */
-#ifndef ATTNRUN_CANDIDATES_H
-#define ATTNRUN_CANDIDATES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ bool candidates_make(struct candidates *candidates, const struct layer *layer, s
 /* Adds `request` if its plan differs from all others; false if not. */
 bool candidates_add(struct candidates *candidates, const struct plan_request *request);
 void candidates_free(struct candidates *candidates);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The commands of attnrun; each returns an exit code. Left out on purpose: the table of them (attnrun.c). */
-#ifndef ATTNRUN_COMMANDS_H
-#define ATTNRUN_COMMANDS_H
+#pragma once
 
 #include "options/options.h"
 
@@ -25,5 +24,3 @@ static inline int command_end(struct diag *diag, bool failed)
     diag_free(diag);
     return code == EXIT_GOOD && failed ? EXIT_CHECK_FAILED : code;
 }
-
-#endif

@@ -82,8 +82,7 @@ int command_pack_model(const struct options *options)
         out = options->out != NULL ? text_copy(options->out) : text_join("%s.packed", name);
         pack(options, program, name, out, &diag);
     }
-    if (folder != NULL)
-        folder_remove(folder);
+    folder_remove(folder);
     signals_release(&before);
     free(folder);
     free(name);

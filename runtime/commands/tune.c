@@ -281,8 +281,7 @@ static bool compile_plan(struct tune *t, struct kernel *kernel, const struct pla
         options.plan = path;
     }
     good = good && compile_in_time(t, kernel, &options, until);
-    if (folder != NULL)
-        folder_remove(folder);
+    folder_remove(folder);
     free(folder);
     free(path);
     signals_release(&before);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See elements.h. */
 #include "elements.h"
 
 #include <math.h>

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: packed weights, which only kernels have (reference/stored.h).
  */
-#ifndef ATTNRUN_ELEMENTS_H
-#define ATTNRUN_ELEMENTS_H
+#pragma once
 
 #include "spec/layer.h"
 
@@ -23,5 +22,3 @@ double element_nearest(double number, int bits, int lowest);
 uint64_t element_digest(uint64_t digest, enum tensor_element type, const void *data, size_t count);
 /* The number that element_put() would write; for f32 the number itself */
 double element_rounded(enum tensor_element type, double number);
-
-#endif

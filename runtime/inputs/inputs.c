@@ -11,7 +11,6 @@
 #include "base/arith.h"
 #include "base/number.h"
 #include "draw.h"
-#include "elements.h"
 #include "plan/isa.h"
 #include "base/memory.h"
 

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: outputs, and any layout but the contract's.
  */
-#ifndef ATTNRUN_INPUTS_H
-#define ATTNRUN_INPUTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -201,5 +200,3 @@ struct random {
 uint64_t random_bits(struct random *random);
 double random_uniform(struct random *random); /* 0 <= … < 1 */
 double random_normal(struct random *random);
-
-#endif

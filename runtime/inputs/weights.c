@@ -21,6 +21,8 @@ enum role { Q, K, V, O, ROLES };
  * and its value */
 enum stored { AS_SPEC, OUT_IN, IN_OUT, OUT_IN_GROUPS };
 
+#define MODULES(q, k, v, o) \
+    {q ".weight", k ".weight", v ".weight", o ".weight"}, {q ".bias", k ".bias", v ".bias", o ".bias"}
 /* Names after the module's. If several roles have the same name, one tensor holds their outputs side by side in the
  * order q, k, v. '|' separates alternatives. */
 static const struct convention {
@@ -35,36 +37,19 @@ static const struct convention {
     {"torch.nn.MultiheadAttention with kdim or vdim", OUT_IN,
      {"q_proj_weight", "k_proj_weight", "v_proj_weight", "out_proj.weight"},
      {"in_proj_bias", "in_proj_bias", "in_proj_bias", "out_proj.bias"}},
-    {"GPT-2", IN_OUT,
-     {"c_attn.weight", "c_attn.weight", "c_attn.weight", "c_proj.weight"},
-     {"c_attn.bias", "c_attn.bias", "c_attn.bias", "c_proj.bias"}},
-    {"BERT, RoBERTa, ELECTRA", OUT_IN,
-     {"self.query.weight", "self.key.weight", "self.value.weight", "output.dense.weight"},
-     {"self.query.bias", "self.key.bias", "self.value.bias", "output.dense.bias"}},
-    {"ViT, DeiT", OUT_IN,
-     {"attention.query.weight", "attention.key.weight", "attention.value.weight", "output.dense.weight"},
-     {"attention.query.bias", "attention.key.bias", "attention.value.bias", "output.dense.bias"}},
-    {"DistilBERT", OUT_IN,
-     {"q_lin.weight", "k_lin.weight", "v_lin.weight", "out_lin.weight"},
-     {"q_lin.bias", "k_lin.bias", "v_lin.bias", "out_lin.bias"}},
+    {"GPT-2", IN_OUT, MODULES("c_attn", "c_attn", "c_attn", "c_proj")},
+    {"BERT, RoBERTa, ELECTRA", OUT_IN, MODULES("self.query", "self.key", "self.value", "output.dense")},
+    {"ViT, DeiT", OUT_IN, MODULES("attention.query", "attention.key", "attention.value", "output.dense")},
+    {"DistilBERT", OUT_IN, MODULES("q_lin", "k_lin", "v_lin", "out_lin")},
     {"Llama, Mistral, Qwen, Gemma, OLMo 2, gpt-oss, Phi, GPT-J, Whisper, BART, CLIP, OPT", OUT_IN,
      {"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight|out_proj.weight|dense.weight"},
      {"q_proj.bias", "k_proj.bias", "v_proj.bias", "o_proj.bias|out_proj.bias|dense.bias"}},
-    {"T5", OUT_IN,
-     {"q.weight", "k.weight", "v.weight", "o.weight"},
-     {"q.bias", "k.bias", "v.bias", "o.bias"}},
-    {"timm", OUT_IN,
-     {"qkv.weight", "qkv.weight", "qkv.weight", "proj.weight"},
-     {"qkv.bias", "qkv.bias", "qkv.bias", "proj.bias"}},
-    {"Phi-3", OUT_IN,
-     {"qkv_proj.weight", "qkv_proj.weight", "qkv_proj.weight", "o_proj.weight"},
-     {"qkv_proj.bias", "qkv_proj.bias", "qkv_proj.bias", "o_proj.bias"}},
+    {"T5", OUT_IN, MODULES("q", "k", "v", "o")},
+    {"timm", OUT_IN, MODULES("qkv", "qkv", "qkv", "proj")},
+    {"Phi-3", OUT_IN, MODULES("qkv_proj", "qkv_proj", "qkv_proj", "o_proj")},
     {"BLOOM, GPT-NeoX, Falcon", OUT_IN_GROUPS,
-     {"query_key_value.weight", "query_key_value.weight", "query_key_value.weight", "dense.weight"},
-     {"query_key_value.bias", "query_key_value.bias", "query_key_value.bias", "dense.bias"}},
-    {"InternLM2", OUT_IN_GROUPS,
-     {"wqkv.weight", "wqkv.weight", "wqkv.weight", "wo.weight"},
-     {"wqkv.bias", "wqkv.bias", "wqkv.bias", "wo.bias"}},
+     MODULES("query_key_value", "query_key_value", "query_key_value", "dense")},
+    {"InternLM2", OUT_IN_GROUPS, MODULES("wqkv", "wqkv", "wqkv", "wo")},
 };
 #define CONVENTIONS (sizeof conventions / sizeof *conventions)
 

@@ -4,8 +4,7 @@
  *
  * Left out on purpose: guessing. Ambiguous or missing tensors, and other shapes, are errors that say what was found.
  */
-#ifndef ATTNRUN_WEIGHTS_H
-#define ATTNRUN_WEIGHTS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -24,5 +23,3 @@ struct weights_choice {
  * why in `diag`. */
 bool weights_read(struct tensors *weights, const struct layer *layer, const struct weights_choice *choice,
                   struct diag *diag);
-
-#endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See apart.h. */
 #include "apart.h"
 
 #include <math.h>

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: how a process is made and followed (process.h).
  */
-#ifndef ATTNRUN_APART_H
-#define ATTNRUN_APART_H
+#pragma once
 
 #include "inputs/inputs.h"
 
@@ -19,5 +18,3 @@ double apart_work(const struct layer *layer, const struct inputs *inputs);
 double apart_work_limit(double work);
 /* The same for `calls` calls. */
 double apart_limit(const struct layer *layer, const struct inputs *inputs, double calls);
-
-#endif

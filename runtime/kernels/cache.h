@@ -4,8 +4,7 @@
  * These libraries are run, so they must be ours: the folder and each file belong to this user, nobody else may write to
  * them, and neither is a link. Left out on purpose: what a library is made of (compile.c), any limit of size.
  */
-#ifndef ATTNRUN_CACHE_H
-#define ATTNRUN_CACHE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -37,5 +36,3 @@ int cache_find(const struct cache *cache, const char *key, double *us);
 char *cache_name(const struct cache *cache, const char *key);
 /* Keeps the library at `path`; programs may do so at the same time. */
 bool cache_add(const struct cache *cache, const char *key, const char *path, double us, struct diag *diag);
-
-#endif

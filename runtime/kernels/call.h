@@ -3,8 +3,7 @@
  *
  * Left out on purpose: what is done with the results, drawn inputs (inputs.h).
  */
-#ifndef ATTNRUN_CALL_H
-#define ATTNRUN_CALL_H
+#pragma once
 
 #include "compile.h"
 #include "inputs/inputs.h"
@@ -40,5 +39,3 @@ void call_report_no_isa(const char *spec, struct diag *diag);
 /* The cache as it was before any call. */
 void call_reset_cache(struct call *call);
 void call_free(struct call *call);
-
-#endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See code.h. The library keeps its symbol table, which has static functions too; what the loader maps does not. */
-#include "code.h"
+/* The library keeps its symbol table, which has static functions too; what the loader maps does not. */
+#include "load.h"
 
 #include <elf.h>
 #include <link.h>

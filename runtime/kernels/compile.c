@@ -7,7 +7,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -226,8 +225,7 @@ static void files_free(struct files *files)
     char *paths[] = {files->shim, files->source, files->header, files->library};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         free(paths[i]);
-    if (files->folder != NULL)
-        folder_remove(files->folder);
+    folder_remove(files->folder);
     free(files->folder);
     cache_close(&files->cache);
 }
@@ -433,8 +431,7 @@ bool compile_folds(struct folds *folds, const char *spec, const char *name, cons
     }
     if (header != NULL && !good)
         diag_environment(diag, spec, "the emitted header does not say what is folded");
-    if (folder != NULL)
-        folder_remove(folder);
+    folder_remove(folder);
     free(folder);
     free(path);
     free(header);

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: what the kernel is (load.h), any shell.
  */
-#ifndef ATTNRUN_COMPILE_H
-#define ATTNRUN_COMPILE_H
+#pragma once
 
 #include "load.h"
 #include "plan/planfile.h"
@@ -46,5 +45,3 @@ const char *compile_command(void);
 char *compile_flags(void);
 /* The compiler's version text; free() it. NULL with the reason in `diag`. */
 char *compile_version(struct diag *diag);
-
-#endif

@@ -5,8 +5,7 @@
  * writes a table of both, NAME_table, that is alike for every layer; tensors have the numbers of enum layer_tensor
  * there. Left out on purpose: compiling.
  */
-#ifndef ATTNRUN_LOAD_H
-#define ATTNRUN_LOAD_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -48,6 +47,10 @@ struct kernel {
 bool kernel_load(struct kernel *kernel, const char *path, const char *name, struct diag *diag);
 void kernel_unload(struct kernel *kernel);
 
+/* code.c: bytes of the functions of one instruction set, those of its name ("keys_avx2"), folded copies counted once; 0
+ * where the library does not say, as a file that is not ELF of this machine's word size. */
+size_t code_bytes(const struct kernel *kernel, const char *isa);
+
 /* The number of an instruction set of the pair; 0 if it has none of this name. */
 int kernel_isa(const struct kernel_table *call, const char *name);
 /* None without a kernel. */
@@ -61,5 +64,3 @@ uint64_t kernel_digest(uint64_t digest, const struct layer *layer, const struct 
 /* Those of sequence b alone. */
 struct kernel_args kernel_args_of_sequence(const struct layer *layer, const struct inputs *inputs,
                                            struct kernel_args args, size_t b);
-
-#endif

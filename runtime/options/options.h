@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The command line of attnrun. Left out on purpose: what the commands do with it. */
-#ifndef ATTNRUN_OPTIONS_H
-#define ATTNRUN_OPTIONS_H
+#pragma once
 
 #include "base/options.h"
 #include "inputs/inputs.h"
@@ -70,5 +69,3 @@ static inline size_t given_or(size_t given, int64_t otherwise)
 {
     return given != UNSET ? given : (size_t)otherwise;
 }
-
-#endif

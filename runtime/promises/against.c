@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See against.h. */
 #include "against.h"
 
 #include <fenv.h>

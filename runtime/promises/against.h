@@ -6,8 +6,7 @@
  * those numbers as its types have them; rows that its cache holds are what earlier calls would have made of them.
  * Left out on purpose: a bound, which there is around weights as they are given alone (reference/bound.h).
  */
-#ifndef ATTNRUN_AGAINST_H
-#define ATTNRUN_AGAINST_H
+#pragma once
 
 #include "reference/reference.h"
 
@@ -23,5 +22,3 @@ struct against {
 void against_make(struct against *against, const struct layer *layer, const struct inputs *inputs,
                   const struct inputs_draw *draw);
 void against_free(struct against *against);
-
-#endif

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* See chunks.h. */
 #include "chunks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arith.h"
-#include "reference/compare.h"
 #include "spec/visible.h"
 
 #define COMPARED_UP_TO 3e8 /* multiply-adds of all tokens: more would take the reference too long */

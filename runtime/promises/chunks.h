@@ -4,8 +4,7 @@
  *
  * Left out on purpose: layers whose queries see later tokens, for which the calls are not the same question.
  */
-#ifndef ATTNRUN_CHUNKS_H
-#define ATTNRUN_CHUNKS_H
+#pragma once
 
 #include "trial.h"
 
@@ -19,5 +18,3 @@ void chunks_draw(struct inputs *stream, const struct layer *layer, uint64_t seed
 /* Feeds such a call in several ways. Each call of one of them is compared with the reference. The trial's `why` says
  * which two are not alike. */
 bool chunks_hold(const struct trial *trial, const struct inputs *stream);
-
-#endif

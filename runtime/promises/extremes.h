@@ -6,8 +6,7 @@
  * free.
  * Left out on purpose: what must come out (reference.h, bound.h).
  */
-#ifndef ATTNRUN_EXTREMES_H
-#define ATTNRUN_EXTREMES_H
+#pragma once
 
 #include "inputs/inputs.h"
 
@@ -23,5 +22,3 @@ size_t extremes_batch(const struct layer *layer, enum extremes extremes);
 /* Draws a call on those weights, which it borrows. */
 void extremes_draw(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw,
                    enum extremes extremes, const struct inputs *weights);
-
-#endif

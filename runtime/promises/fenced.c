@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See fenced.h. */
 #include "fenced.h"
 
 #include <fcntl.h>

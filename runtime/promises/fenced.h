@@ -3,8 +3,7 @@
  *
  * Left out on purpose: one that ends and begins at a fence, unless its bytes fill pages.
  */
-#ifndef ATTNRUN_FENCED_H
-#define ATTNRUN_FENCED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ void fenced_free(struct fenced *memory);
 
 /* Runs `work` in a child process, which may crash silently. False, with the reason in `diag`, if there is no child. */
 bool fenced_call(void (*work)(void *context), void *context, bool *lived, struct diag *diag);
-
-#endif

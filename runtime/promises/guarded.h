@@ -3,8 +3,7 @@
  *
  * Left out on purpose: catching reads.
  */
-#ifndef ATTNRUN_GUARDED_H
-#define ATTNRUN_GUARDED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ bool guarded_zones_intact(const struct guarded *memory);
 /* Whether nothing was written since the last fill */
 bool guarded_untouched(const struct guarded *memory);
 void guarded_free(struct guarded *memory);
-
-#endif

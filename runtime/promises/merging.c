@@ -14,29 +14,25 @@
 #define TOLERANCE 2e-7 /* of the larger y, and of lse, as the header says */
 
 struct merging {
-    const struct kernel_table *call;
-    const struct layer *layer;
-    const struct inputs *in;
-    const void *packed;
-    const void *y; /* a: the call's */
+    struct trial *t;
+    const void *y; /* a: the first run's */
     const float *lse;
     void *y_b;     /* b: drawn */
     float *lse_b;
     struct guarded y_out, lse_out;
     size_t rows, n, h, d_v; /* rows of lse */
-    char *why;
 };
 
 static size_t y_at(const struct merging *m, size_t row)
 {
     const size_t n = m->n, h = m->h;
-    return m->layer->heads_first ? row * m->d_v : ((row / n / h * n + row % n) * h + row / n % h) * m->d_v;
+    return m->t->layer->heads_first ? row * m->d_v : ((row / n / h * n + row % n) * h + row / n % h) * m->d_v;
 }
 
 /* lse of a row that has seen nothing: the packed sink, in base 2; -infinity without sinks */
 static double least_of(const struct merging *m, size_t row)
 {
-    const float *sink = m->in->tensor[TENSOR_SINK];
+    const float *sink = m->t->in->tensor[TENSOR_SINK];
     if (sink == NULL)
         return -INFINITY;
     const float packed = (float)(1.4426950408889634 * (double)sink[row / m->n % m->h]);
@@ -47,7 +43,7 @@ static double least_of(const struct merging *m, size_t row)
  * these must not be read. */
 static void draw_other(struct merging *m)
 {
-    const float *sink = m->in->tensor[TENSOR_SINK];
+    const float *sink = m->t->in->tensor[TENSOR_SINK];
     struct random random = {0x6D65726765};
     for (size_t row = 0; row < m->rows; row++) {
         const size_t at = y_at(m, row);
@@ -56,7 +52,7 @@ static void draw_other(struct merging *m)
         const double drawn = fmax(kinds[random_bits(&random) % 6], least);
         m->lse_b[row] = (float)drawn;
         for (size_t d = 0; d < m->d_v; d++)
-            element_put(m->layer->tensor_type, m->y_b, at + d,
+            element_put(m->t->layer->tensor_type, m->y_b, at + d,
                         drawn > least ? random_normal(&random) : sink != NULL ? 0 : NAN);
     }
 }
@@ -64,12 +60,12 @@ static void draw_other(struct merging *m)
 /* Skipped padding rows have zero y and lse, which is no result; merging gives none for them. */
 static bool is_skipped(const struct merging *m, size_t row)
 {
-    return m->layer->pad_skipped && row % m->n >= inputs_keys(m->in, row / m->n / m->h);
+    return m->t->layer->pad_skipped && row % m->n >= inputs_keys(m->t->in, row / m->n / m->h);
 }
 
 static double number_of(const struct merging *m, const void *y, size_t at)
 {
-    return element_number(m->layer->tensor_type, y, at);
+    return element_number(m->t->layer->tensor_type, y, at);
 }
 
 /* Compares one row with double precision. */
@@ -79,14 +75,14 @@ static bool row_is_right(struct merging *m, size_t row, const void *y, const flo
         return true;
     const double a = (double)m->lse[row], b = (double)m->lse_b[row], max = fmax(a, b);
     if (isnan(a) || isnan(b) || max == INFINITY) /* of scores that overflowed */
-        return !isfinite(lse[row]) || violated(m, "merge, %s: lse that is not finite is swallowed", what);
+        return !isfinite(lse[row]) || violated(m->t, "merge, %s: lse that is not finite is swallowed", what);
     const double s = least_of(m, row);
     const double of_a = a > -INFINITY ? exp(a - max) : 0, of_b = b > -INFINITY ? exp(b - max) : 0;
     const double sum = of_a + of_b - (s > -INFINITY ? exp(s - max) : 0);
     const double log_of_both = max > -INFINITY ? max + log(sum) : -INFINITY;
     const bool same = (double)lse[row] == log_of_both;
     if (!same && !(fabs((double)lse[row] - log_of_both) <= TOLERANCE * (1 + fabs(log_of_both))))
-        return violated(m, "merge, %s: lse[%zu][%zu][%zu] is %.9g, not %.9g", what, row / m->n / m->h,
+        return violated(m->t, "merge, %s: lse[%zu][%zu][%zu] is %.9g, not %.9g", what, row / m->n / m->h,
                         row / m->n % m->h, row % m->n, (double)lse[row], log_of_both);
     for (size_t d = y_at(m, row); d < y_at(m, row) + m->d_v; d++) {
         const double y_a = of_a > 0 ? number_of(m, m->y, d) : 0, y_b = of_b > 0 ? number_of(m, m->y_b, d) : 0;
@@ -95,10 +91,10 @@ static bool row_is_right(struct merging *m, size_t row, const void *y, const flo
         const double size = max > -INFINITY ? (of_a * fabs(y_a) + of_b * fabs(y_b)) / sum : 0;
         const bool infinite = !isfinite(expected) && !isfinite(is); /* values beyond the range of f16 */
         /* rounding is monotonic */
-        const double low = element_rounded(m->layer->tensor_type, expected - TOLERANCE * size);
-        const double high = element_rounded(m->layer->tensor_type, expected + TOLERANCE * size);
+        const double low = element_rounded(m->t->layer->tensor_type, expected - TOLERANCE * size);
+        const double high = element_rounded(m->t->layer->tensor_type, expected + TOLERANCE * size);
         if (!infinite && !(is >= low && is <= high))
-            return violated(m, "merge, %s: y of row [%zu][%zu][%zu] is %.9g, not %.9g", what, row / m->n / m->h,
+            return violated(m->t, "merge, %s: y of row [%zu][%zu][%zu] is %.9g, not %.9g", what, row / m->n / m->h,
                             row / m->n % m->h, row % m->n, is, expected);
     }
     return true;
@@ -124,14 +120,14 @@ struct merge_call {
 
 static struct merge_call call_of(struct merging *m)
 {
-    return (struct merge_call){m, m->packed, m->y, m->y_b, m->lse, m->lse_b, m->y_out.data, m->lse_out.data,
-                               m->in->batch, m->n};
+    return (struct merge_call){m, m->t->packed, m->y, m->y_b, m->lse, m->lse_b, m->y_out.data, m->lse_out.data,
+                               m->t->in->batch, m->n};
 }
 
 static bool merge_returns(void *context, int expected, const char *what)
 {
     const struct merge_call *c = context;
-    return returned(c->m, c->m->call->merge(c->packed, c->y_a, c->lse_a, c->y_b, c->lse_b, c->y, c->lse, c->batch,
+    return returned(c->m->t, c->m->t->call->merge(c->packed, c->y_a, c->lse_a, c->y_b, c->lse_b, c->y, c->lse, c->batch,
                                             c->n), expected, "merge, %s:", what);
 }
 
@@ -156,7 +152,7 @@ static bool joins(struct merging *m)
     memcpy(m->lse_out.data, m->lse_b, m->lse_out.bytes);
     return joins_right(in_place, "in place") &&
            ((guarded_zones_intact(&m->y_out) && guarded_zones_intact(&m->lse_out)) ||
-            violated(m, "merge: wrote outside y or lse"));
+            violated(m->t, "merge: wrote outside y or lse"));
 }
 
 /* NaN in one row of one input gives NaN there and nowhere else. */
@@ -169,7 +165,7 @@ static bool keeps_nan(struct merging *m)
     bool good = merge_returns(&call, KERNEL_OK, "NaN in lse") &&
                 (is_skipped(m, row) ||
                  (isnan(lse[row]) && (isnan(number_of(m, call.y, at)) || m->lse[row] == -INFINITY)) ||
-                 violated(m, "merge: NaN in lse is swallowed"));
+                 violated(m->t, "merge: NaN in lse is swallowed"));
     m->lse_b[row] = kept;
     for (size_t other = 0; good && other < m->rows; other++)
         good = other == row || row_is_right(m, other, call.y, lse, "NaN in another row");
@@ -179,37 +175,36 @@ static bool keeps_nan(struct merging *m)
 static bool refuses(struct merging *m)
 {
     struct merge_call call = call_of(m);
-    const size_t of_y = layer_tensor_size(m->layer, TENSOR_Y);
+    const size_t of_y = layer_tensor_size(m->t->layer, TENSOR_Y);
     const struct misuse rows[] = {
         {"y_a", &call.y_a, of_y, MISUSE_NEEDED}, {"lse_a", &call.lse_a, sizeof(float), MISUSE_NEEDED},
         {"y_b", &call.y_b, of_y, MISUSE_NEEDED}, {"lse_b", &call.lse_b, sizeof(float), MISUSE_NEEDED},
         {"y", &call.y, of_y, MISUSE_NEEDED}, {"lse", &call.lse, sizeof(float), MISUSE_NEEDED},
         {"packed", &call.packed, KERNEL_ALIGNMENT, MISUSE_NEEDED}}; /* which is read for its sinks alone */
     const struct { const char *what; size_t batch, n; int expected; } sizes[] = {
-        {"n = seq_len + 1", call.batch, (size_t)m->layer->seq_len + 1, KERNEL_SIZE},
+        {"n = seq_len + 1", call.batch, (size_t)m->t->layer->seq_len + 1, KERNEL_SIZE},
         {"a huge batch", SIZE_MAX / 2, call.n, KERNEL_SIZE},
         {"n = 0", call.batch, 0, KERNEL_OK}, {"batch = 0", 0, call.n, KERNEL_OK}};
     guarded_fill(&m->y_out);
     guarded_fill(&m->lse_out);
-    bool good = misuse_refused(rows, sizeof rows / sizeof *rows - !m->layer->sink, merge_returns, &call);
+    bool good = misuse_refused(rows, sizeof rows / sizeof *rows - !m->t->layer->sink, merge_returns, &call);
     for (size_t i = 0; good && i < sizeof sizes / sizeof *sizes; i++) {
         if (sizes[i].expected == KERNEL_OK) /* tensors without elements may be NULL */
-            call = (struct merge_call){.m = m, .packed = m->packed};
+            call = (struct merge_call){.m = m, .packed = m->t->packed};
         call.batch = sizes[i].batch;
         call.n = sizes[i].n;
         good = merge_returns(&call, sizes[i].expected, sizes[i].what);
     }
     return good && ((guarded_untouched(&m->y_out) && guarded_untouched(&m->lse_out)) ||
-                    violated(m, "merge: refused, but something was written"));
+                    violated(m->t, "merge: refused, but something was written"));
 }
 
 bool merging_holds(struct trial *t)
 {
     const struct layer *layer = t->layer;
-    struct merging m = {.call = t->call, .layer = layer, .in = t->in, .packed = t->packed, .y = t->base.y.data,
-                        .lse = t->base.lse.data, .rows = trial_count(t, TENSOR_LSE), .n = t->in->n,
-                        .h = (size_t)layer->h, .d_v = (size_t)layer->d_v, .why = t->why};
-    if (m.call->merge == NULL || m.rows == 0)
+    struct merging m = {.t = t, .y = t->base.y.data, .lse = t->base.lse.data, .rows = trial_count(t, TENSOR_LSE),
+                        .n = t->in->n, .h = (size_t)layer->h, .d_v = (size_t)layer->d_v};
+    if (t->call->merge == NULL || m.rows == 0)
         return true;
     const size_t y_bytes = trial_bytes(t, TENSOR_Y), lse_bytes = m.rows * sizeof(float);
     m.y_b = memory_get(y_bytes, 1);

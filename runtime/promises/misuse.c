@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See misuse.h. */
 #include "misuse.h"
 
 #include <stdio.h>

@@ -4,8 +4,7 @@
  *
  * Left out on purpose: sizes, and numbers in tensors.
  */
-#ifndef ATTNRUN_MISUSE_H
-#define ATTNRUN_MISUSE_H
+#pragma once
 
 #include "kernels/load.h"
 
@@ -25,5 +24,3 @@ bool misuse_refused(const struct misuse *rows, size_t count,
 size_t misuse_of_args(const struct layer *layer, struct kernel_args *args, struct misuse rows[MISUSE_ROWS]);
 size_t misuse_of_weights(const struct layer *layer, struct kernel_weights *weights, const float **tables,
                          struct misuse rows[MISUSE_ROWS]);
-
-#endif

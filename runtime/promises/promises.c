@@ -13,7 +13,6 @@
 #include "fenced.h"
 #include "inputs/elements.h"
 #include "misuse.h"
-#include "reference/compare.h"
 #include "spec/score.h"
 #include "trials.h"
 

@@ -4,8 +4,7 @@
  *
  * Left out on purpose: accuracy (compare.h).
  */
-#ifndef ATTNRUN_PROMISES_H
-#define ATTNRUN_PROMISES_H
+#pragma once
 
 #include "trial.h"
 
@@ -20,5 +19,3 @@ bool promises_hold(const struct trial *trial, const struct inputs *inputs, enum 
 
 /* Checks a single promise on many calls: nothing past the end of an input is read. */
 bool promises_read_within(const struct trial *trial, const struct inputs *const *calls, size_t count);
-
-#endif

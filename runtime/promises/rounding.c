@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* See rounding.h. */
 #include "rounding.h"
 
 #include <math.h>
 #include <string.h>
-
-#include "trial.h"
 
 /* A layer, and a call of it. */
 struct side {

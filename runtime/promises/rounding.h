@@ -4,13 +4,10 @@
  *
  * Left out on purpose: how near they are to the reference (verify.h).
  */
-#ifndef ATTNRUN_ROUNDING_H
-#define ATTNRUN_ROUNDING_H
+#pragma once
 
 #include "trial.h"
 
 /* Runs both kernels on what `in` has, by the instruction set `isa`. False with the reason in the trial's `why`. */
 bool rounding_holds(const struct trial *trial, const struct kernel *plain, const struct layer *plain_layer,
                     const struct inputs *in, int isa);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Left out on purpose: running them (verify.h).
  */
-#ifndef ATTNRUN_SERIES_H
-#define ATTNRUN_SERIES_H
+#pragma once
 
 #include "reference/bound.h"
 #include "reference/portable.h"
@@ -34,5 +33,3 @@ void series_free(struct series *series);
 /* What a right kernel leaves of the call's inputs; `random`: these are */
 void series_call_compute(struct series_call *call, const struct layer *layer, struct folds folds, bool random);
 void series_call_free(struct series_call *call);
-
-#endif

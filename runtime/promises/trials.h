@@ -2,8 +2,7 @@
 /* The promises that promises.c lists, by the files that have them: each says what it is about and what it leaves out. A
  * promise is true of layers that lack what it is about.
  */
-#ifndef ATTNRUN_TRIALS_H
-#define ATTNRUN_TRIALS_H
+#pragma once
 
 #include "trial.h"
 
@@ -27,5 +26,3 @@ bool keeping_holds(struct trial *trial); /* keeping.c */
 bool merging_holds(struct trial *trial); /* merging.c: y and lse of the first run */
 bool moving_holds(struct trial *trial);  /* moving.c */
 bool packing_holds(struct trial *trial); /* packing.c: the weights of the trial's inputs are changed temporarily */
-
-#endif

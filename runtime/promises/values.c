@@ -12,7 +12,6 @@
 
 #include "expression/expression.h"
 #include "inputs/elements.h"
-#include "reference/compare.h"
 #include "reference/stored.h"
 #include "spec/score.h"
 
@@ -44,16 +43,8 @@ struct poison {
     unsigned char *tainted;     /* [batch][h][n]: the poison that each row of Z sees */
     unsigned char *read;        /* [batch][h][n]: whether a score of the row becomes NaN */
     enum extent extent;
+    struct pool memory;
 };
-
-static void poison_free(struct poison *p)
-{
-    inputs_free(&p->in);
-    free(p->key);
-    free(p->query);
-    free(p->tainted);
-    free(p->read);
-}
 
 /* Number of rows, of a cache and of a call, that may be poisoned: the maximum over the sequences */
 static size_t poison_rows(const struct trial *t)
@@ -192,10 +183,10 @@ static struct poison begin_poison(const struct trial *t, enum extent extent)
     const size_t rows = t->in->batch * t->in->n, heads = (size_t)t->layer->h;
     struct poison p = {.extent = extent, .rows = poison_rows(t)};
     inputs_copy(&p.in, t->layer, t->in);
-    p.key = memory_get(t->in->batch * p.rows, 1);
-    p.query = memory_get(rows, 1);
-    p.tainted = memory_get(rows * heads, 1);
-    p.read = memory_get(rows * heads, 1);
+    p.key = pool_get(&p.memory, t->in->batch * p.rows, 1);
+    p.query = pool_get(&p.memory, rows, 1);
+    p.tainted = pool_get(&p.memory, rows * heads, 1);
+    p.read = pool_get(&p.memory, rows * heads, 1);
     return p;
 }
 
@@ -352,7 +343,8 @@ static bool run_poisoned(struct poison *p, struct trial *t, enum demand demand, 
     trial_prepare(t, 12, 1);
     const bool good = trial_forward(t, &p->in, what) && check_poisoned_y(p, t, demand, what) &&
                       check_poisoned_attn(p, t, of_attn, what) && check_poisoned_lse(p, t, demand, what);
-    poison_free(p);
+    inputs_free(&p->in);
+    pool_free(&p->memory);
     return good;
 }
 

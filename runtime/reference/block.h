@@ -4,8 +4,7 @@
  *
  * Left out on purpose: attention itself (reference.h), and rounding (block_error.h).
  */
-#ifndef ATTNRUN_BLOCK_H
-#define ATTNRUN_BLOCK_H
+#pragma once
 
 #include "inputs/inputs.h"
 #include "norm.h"
@@ -71,5 +70,3 @@ struct block_chunk {
 struct block_chunk block_chunk_make(struct pool *pool, const struct layer *layer);
 /* Computes the chunk from x and attention. */
 void block_compute(struct block_chunk *chunk, const struct layer *layer, const struct inputs *inputs);
-
-#endif

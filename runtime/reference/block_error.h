@@ -3,8 +3,7 @@
  *
  * Left out on purpose: attention (bound.c), whose errors are the input.
  */
-#ifndef ATTNRUN_BLOCK_ERROR_H
-#define ATTNRUN_BLOCK_ERROR_H
+#pragma once
 
 #include "block.h"
 
@@ -36,5 +35,3 @@ void block_whole_errors(const struct inputs *inputs, double levels, const double
                         size_t columns, double *worst); /* `levels` units a side */
 void block_round_errors(const struct layer *layer, const struct inputs *inputs, const double *a, const double *whole,
                         size_t rows, size_t columns, double *worst);
-
-#endif

@@ -18,7 +18,6 @@
 #include "base/arith.h"
 #include "block_error.h"
 #include "finish_error.h"
-#include "fold.h"
 #include "latent.h"
 #include "product.h"
 #include "propagation.h"
@@ -129,26 +128,20 @@ static void make_all(struct propagation *p, const struct reference *reference)
         const size_t head = (size_t)layer->latent.d_head, value = (size_t)layer->latent.d_value;
         a = max_size(a, max_size(rows, m) * (d_in + q_rank + head + value + rank));
         b = max_size(b, (d_in + q_rank) * (q_rank + head + d_k) + rank * (head + value) + value * merge);
-        p->up = pool_doubles(work, rows * value);
-        p->up_open = pool_doubles(work, rows * value);
-        p->stage = pool_doubles(work, max_size(rows, m) * (q_rank + head + d_k));
-        p->stage_size = pool_doubles(work, max_size(rows, m) * (q_rank + head + d_k + value));
+        pool_arrays(work, ARRAYS({&p->up, rows * value}, {&p->up_open, rows * value},
+                                 {&p->stage, max_size(rows, m) * (q_rank + head + d_k)},
+                                 {&p->stage_size, max_size(rows, m) * (q_rank + head + d_k + value)}));
         p->of_stage = block_error_make(work, max_size(rows, m), q_rank + head + rank);
-        p->no_bias = pool_doubles(work, head + d_k + value);
-        p->made.k = pool_doubles(work, m * head);
-        p->made.v = pool_doubles(work, m * value);
-        p->made.v_size = pool_doubles(work, m * value);
-        p->made.zeros = pool_doubles(work, rows);
+        pool_arrays(work, ARRAYS({&p->no_bias, head + d_k + value}, {&p->made.k, m * head}, {&p->made.v, m * value},
+                                 {&p->made.v_size, m * value}, {&p->made.zeros, rows}));
         p->made.open = pool_get(work, m, 1);
     }
     make_bounds(p, y, reference->attn != NULL ? attn : 0, reference->lse != NULL ? lse : 0);
-    const struct { double **to; size_t count; } arrays[] = {
+    pool_arrays(work, ARRAYS(
         {&p->y_size, y},       {&p->absolute_a, a},   {&p->absolute_b, b},     {&p->q_size, rows * d_k},
         {&p->k_size, m * d_k}, {&p->v_size, m * d_v}, {&p->z_open, rows * d_v}, {&p->t_size, rows * m},
         {&p->t_worst, rows * m}, {&p->v_unit, m},     {&p->v_unit_least, m},   {&p->q_reach, rows},
-        {&p->q, rows * d_k},   {&p->k, m * d_k},      {&p->v, m * d_v},        {&p->z, rows * d_v}};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        *arrays[i].to = pool_doubles(work, arrays[i].count);
+        {&p->q, rows * d_k},   {&p->k, m * d_k},      {&p->v, m * d_v},        {&p->z, rows * d_v}));
     p->gates = pool_doubles(work, rows * (size_t)layer_gate_width(layer));
     p->gate_size = pool_doubles(work, rows * (size_t)layer_gate_width(layer));
     p->q_open = pool_get(work, rows, 1);
@@ -179,14 +172,6 @@ static bool spread_infinity(double *error, size_t count)
     return !finite;
 }
 
-/* Keys and values that are rows of the source have only this error. */
-static void start_with_source(struct propagation *p)
-{
-    const size_t m = inputs_most_rows(p->layer, p->in);
-    fill(p->k, p->phi, m * (size_t)p->layer->d_k);
-    fill(p->v, p->phi, m * (size_t)p->layer->d_v);
-}
-
 static void absolutes(double *out, const double *from, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -205,20 +190,21 @@ struct projection {
     const double *a, *w, *b;
     size_t rows, in, d;
     const struct block_error *operand; /* errors of a, if it has any */
-    const double *moved; /* [in][d] how far packing moves w; NULL: not at all */
-    enum layer_tensor tensor; /* that has w */
+    const double *moved;      /* [in][d] how far packing moves w; NULL: as of these columns of the tensor */
+    enum layer_tensor tensor; /* that has w, */
+    size_t i, heads;          /* in the columns of head i */
     double factor;            /* of the sums; packed: multiplied into w beforehand */
-    size_t roundings;         /* besides those of the sum */
+    size_t roundings;         /* besides those of the sum, and two */
     bool packed;
 };
 
-/* size = |a||w| + |b| */
-static void projection_size(struct propagation *p, double *size, const struct projection *of)
+/* size = |a||w| + |b|; moved: how far packing moves w, or NULL */
+static void projection_size(struct propagation *p, double *size, const struct projection *of, const double *moved)
 {
     sizes(p, p->absolute_a, of->a, of->rows * of->in);
     sizes(p, p->absolute_b, of->w, of->in * of->d);
-    for (size_t at = 0; of->moved != NULL && at < of->in * of->d; at++)
-        p->absolute_b[at] += of->moved[at];
+    for (size_t at = 0; moved != NULL && at < of->in * of->d; at++)
+        p->absolute_b[at] += moved[at];
     for (size_t r = 0; r < of->rows; r++)
         sizes(p, size + r * of->d, of->b, of->d);
     product_add(size, of->d, p->absolute_a, of->in, p->absolute_b, of->d, of->rows, of->in, of->d);
@@ -241,14 +227,16 @@ static void projection_error(struct propagation *p, double *error, double *size,
                              unsigned char *open)
 {
     const size_t rows = of->rows, in = of->in, d = of->d;
-    const double worst = gamma_of(in + of->roundings + block_more_roundings(p->plain)), factor = of->factor;
+    const double worst = gamma_of(in + 2 + of->roundings + block_more_roundings(p->plain)), factor = of->factor;
     const double large = fmax(1, factor), reach = (1 + worst) * fmax(inputs_spread(p->in, of->tensor), factor);
-    projection_size(p, size, of);
+    const double *const moves = of->moved != NULL ? of->moved
+                              : moved_projection(p, p->moved[0], of->w, of->tensor, in, d, of->i, of->heads);
+    projection_size(p, size, of, moves);
     memset(error, 0, rows * d * sizeof *error);
     if (of->operand != NULL && of->operand->worst != NULL)
         product_add(error, d, of->operand->worst, in, p->absolute_b, d, rows, in, d);
-    if (of->moved != NULL)
-        product_add(error, d, p->absolute_a, in, of->moved, d, rows, in, d);
+    if (moves != NULL)
+        product_add(error, d, p->absolute_a, in, moves, d, rows, in, d);
     for (size_t r = 0; r < rows; r++) {
         double denormal = (double)(in + 1);
         for (size_t k = 0; of->packed && k < in; k++)
@@ -414,7 +402,8 @@ static void given_query_errors(struct propagation *p, const struct reference_hea
         p->q_open[r] |= overflows(p->q_size + r * d_k, (1 + gamma_of(2)) * fmax(1, c), d_k);
 }
 
-/* Keys and values in a cache are exact, and so are given values, and given keys before norm and rotation. */
+/* Keys and values in a cache are exact, and so are rows of the source that are either, given values, and given keys
+ * before norm and rotation. */
 static void start_exact(struct propagation *p, size_t rows)
 {
     fill(p->k, p->phi, rows * (size_t)p->layer->d_k);
@@ -454,20 +443,16 @@ static void latent_query_errors(struct propagation *p, const struct reference_he
     memset(p->q_open, 0, rows);
     const struct block_error *made = &p->x;
     if (q_rank > 0) {
-        const struct projection down = {.a = head->x, .w = l->w_dq, .b = l->b_dq, .rows = rows,
-                                        .in = d_model, .d = q_rank, .operand = &p->x,
-                                        .tensor = TENSOR_W_DQ, .factor = 1, .roundings = 2,
-                                        .moved = moved_projection(p, p->moved[0], l->w_dq, TENSOR_W_DQ, d_model,
-                                                                  q_rank, 0, 1)};
+        const struct projection down = {.a = head->x, .w = l->w_dq, .b = l->b_dq, .rows = rows, .in = d_model,
+                                        .d = q_rank, .operand = &p->x, .tensor = TENSOR_W_DQ, .heads = 1, .factor = 1};
         projection_error(p, p->stage, p->stage_size, &down, p->q_open);
         finish_row_errors(p, &l->norm_q, &l->q, p->stage, q_rank, 1, down.in, false, p->q_open);
         stage_operand(p, p->stage, q_rank, q_rank, rows);
         made = &p->of_stage;
     }
     const struct projection heads = {.a = l->latent_q, .w = l->w_q, .b = p->no_bias, .rows = rows, .in = from,
-                                     .d = d_head, .operand = made, .tensor = TENSOR_W_Q, .factor = c, .roundings = 5,
-                                     .packed = true, .moved = moved_projection(p, p->moved[0], l->w_q, TENSOR_W_Q,
-                                                                               from, d_head, head->i, h)};
+                                     .d = d_head, .operand = made, .tensor = TENSOR_W_Q, .i = head->i, .heads = h,
+                                     .factor = c, .roundings = 3, .packed = true};
     projection_error(p, p->stage, p->stage_size, &heads, p->q_open);
     finish_row_errors(p, &l->turn, &l->turn_q, p->stage + nope, d_head, c, from, false, p->q_open);
     if (expands) {
@@ -488,7 +473,7 @@ static void latent_query_errors(struct propagation *p, const struct reference_he
         turn_matrix(p->moved[1], moved, rank, nope);
     stage_operand(p, p->stage, d_head, nope, rows);
     const struct projection absorbed = {.a = scaled, .w = w, .b = p->no_bias, .rows = rows, .in = nope, .d = rank,
-                                        .operand = &p->of_stage, .tensor = TENSOR_W_UK, .factor = 1, .roundings = 2,
+                                        .operand = &p->of_stage, .tensor = TENSOR_W_UK, .factor = 1,
                                         .moved = moved == NULL ? NULL : p->moved[1]};
     projection_error(p, p->stage, p->stage_size, &absorbed, p->q_open);
     for (size_t at = 0; at < rows * rank; at++) {
@@ -506,8 +491,7 @@ static void latent_key_errors(struct propagation *p, const struct reference_head
     const size_t cached = head->cached, fresh = head->keys - cached;
     double *const of_k = p->k + cached * d_k;
     const struct projection down = {.a = head->s, .w = l->w_dkv, .b = l->b_dkv, .rows = fresh, .in = in, .d = d_k,
-                                    .operand = &p->s, .tensor = TENSOR_W_DKV, .factor = 1, .roundings = 2,
-                                    .moved = moved_projection(p, p->moved[0], l->w_dkv, TENSOR_W_DKV, in, d_k, 0, 1)};
+                                    .operand = &p->s, .tensor = TENSOR_W_DKV, .heads = 1, .factor = 1};
     if (cached > 0)
         start_exact(p, cached);
     gather_operand(p, &p->s, head, 0, in, NULL, fresh);
@@ -534,12 +518,10 @@ static void made_errors(struct propagation *p, const struct reference_head *head
     memcpy(p->made.open, p->k_open, keys);
     for (int values = 0; values < 2; values++) {
         const size_t d = values ? d_value : nope, row = values ? d_value : d_head;
-        const enum layer_tensor tensor = values ? TENSOR_W_UV : TENSOR_W_UK;
-        const double *const w = values ? l->w_uv : l->w_uk;
-        const struct projection up = {.a = c, .w = w, .b = p->no_bias, .rows = keys, .in = rank, .d = d,
-                                      .operand = &p->of_stage, .tensor = tensor, .factor = 1, .roundings = 2,
-                                      .moved = moved_projection(p, p->moved[0], w, tensor, rank, d, head->i,
-                                                                (size_t)layer->h)};
+        const struct projection up = {.a = c, .w = values ? l->w_uv : l->w_uk, .b = p->no_bias, .rows = keys,
+                                      .in = rank, .d = d, .operand = &p->of_stage,
+                                      .tensor = values ? TENSOR_W_UV : TENSOR_W_UK, .i = head->i,
+                                      .heads = (size_t)layer->h, .factor = 1};
         stage_operand(p, error, d_k, rank, keys);
         projection_error(p, p->stage, p->stage_size, &up, p->made.open);
         for (size_t j = 0; j < keys; j++)
@@ -588,9 +570,8 @@ static void latent_sum_errors(struct propagation *p, const struct reference *ref
     unsigned char *const overflow = memory_get(rows, 1);
     stage_operand(p, p->z, rank, rank, rows);
     const struct projection up = {.a = head->z, .w = head->latent->w_uv, .b = p->no_bias, .rows = rows, .in = rank,
-                                  .d = d, .operand = &p->of_stage, .tensor = TENSOR_W_UV, .factor = 1, .roundings = 2,
-                                  .moved = moved_projection(p, p->moved[0], head->latent->w_uv, TENSOR_W_UV, rank, d,
-                                                            head->i, (size_t)p->layer->h)};
+                                  .d = d, .operand = &p->of_stage, .tensor = TENSOR_W_UV, .i = head->i,
+                                  .heads = (size_t)p->layer->h, .factor = 1};
     projection_error(p, p->up, p->stage_size, &up, overflow);
     for (size_t r = 0; r < rows; r++) {
         double most = overflow[r];
@@ -622,10 +603,8 @@ static void query_errors(struct propagation *p, const struct reference_head *hea
     const struct projection q = {.a = head->x, .w = fold ? folded->w_q_size : head->w_q,
                                  .b = fold ? folded->b_q_size : head->b_q, .rows = rows,
                                  .in = (size_t)p->layer->d_in_q, .d = (size_t)p->layer->d_k, .operand = &p->x,
-                                 .tensor = TENSOR_W_Q, .factor = packed ? c : 1,
-                                 .roundings = !packed ? 2 : fold ? 3 : 5, .packed = packed,
-                                 .moved = moved_projection(p, p->moved[0], head->w_q, TENSOR_W_Q, d_in,
-                                                           (size_t)p->layer->d_k, head->i, (size_t)p->layer->h)};
+                                 .tensor = TENSOR_W_Q, .i = head->i, .heads = (size_t)p->layer->h,
+                                 .factor = packed ? c : 1, .roundings = !packed ? 0 : fold ? 1 : 3, .packed = packed};
     memset(p->q_open, 0, rows);
     projection_error(p, p->q, p->q_size, &q, p->q_open);
     finish_row_errors(p, p->layer, &head->finish_q, p->q, q.d, c, q.in, false, p->q_open);
@@ -659,14 +638,10 @@ static void key_value_errors(struct propagation *p, const struct reference_head 
     const size_t d_k = (size_t)p->layer->d_k, d_v = (size_t)p->layer->d_v;
     const size_t h_kv = (size_t)p->layer->h_kv, i = head->i * h_kv / (size_t)p->layer->h;
     const enum layer_tensor w_k = p->layer->tied ? TENSOR_W_Q : TENSOR_W_K;
-    struct projection k = {.a = head->s, .w = head->w_k, .b = head->b_k, .rows = fresh, .in = in, .d = d_k,
-                           .operand = &p->s, .tensor = w_k, .factor = 1, .roundings = 2};
-    struct projection v = {.a = head->s, .w = head->w_v, .b = head->b_v, .rows = fresh, .in = in, .d = d_v,
-                           .operand = &p->s, .tensor = TENSOR_W_V, .factor = 1, .roundings = 2};
-    if (!p->layer->projected)
-        k.moved = moved_projection(p, p->moved[0], head->w_k, w_k, in, d_k, i, h_kv);
-    if (!p->layer->projected && !p->layer->identity && !p->layer->shares)
-        v.moved = moved_projection(p, p->moved[1], head->w_v, TENSOR_W_V, in, d_v, i, h_kv);
+    const struct projection k = {.a = head->s, .w = head->w_k, .b = head->b_k, .rows = fresh, .in = in, .d = d_k,
+                                 .operand = &p->s, .tensor = w_k, .i = i, .heads = h_kv, .factor = 1};
+    const struct projection v = {.a = head->s, .w = head->w_v, .b = head->b_v, .rows = fresh, .in = in, .d = d_v,
+                                 .operand = &p->s, .tensor = TENSOR_W_V, .i = i, .heads = h_kv, .factor = 1};
     double *const of_k = p->k + cached * d_k, *const of_v = p->v + cached * d_v;
     if (p->layer->projected || cached > 0)
         start_exact(p, p->layer->projected ? head->keys : cached);
@@ -778,9 +753,8 @@ static void gate_errors(struct propagation *p, const struct reference_head *head
     const size_t in = (size_t)p->layer->d_in_q, d_v = (size_t)p->layer->d_v, width = (size_t)layer_gate_width(p->layer);
     const double reach = (1 + gamma_of(in + 2 + block_more_roundings(p->plain))) * inputs_spread(p->in, TENSOR_W_GATE);
     const struct projection gate = {.a = head->x, .w = head->w_gate, .b = head->b_gate, .rows = rows, .in = in,
-                                    .d = width, .operand = &p->x, .tensor = TENSOR_W_GATE, .factor = 1, .roundings = 2,
-                                    .moved = moved_projection(p, p->moved[0], head->w_gate, TENSOR_W_GATE, in, width,
-                                                              head->i, (size_t)p->layer->h)};
+                                    .d = width, .operand = &p->x, .tensor = TENSOR_W_GATE, .i = head->i,
+                                    .heads = (size_t)p->layer->h, .factor = 1};
     projection_error(p, p->gates, p->gate_size, &gate, NULL);
     for (size_t at = 0; at < rows * d_v; at++) {
         const size_t from = width == d_v ? at : at / d_v;
@@ -803,7 +777,7 @@ static void observe(void *context, const struct reference *reference, const stru
     const double c = fabs(p->plain->scale) * LOG2_E;
     if (p->bounds->y_worst == NULL) {
         make_all(p, reference);
-        start_with_source(p);
+        start_exact(p, inputs_most_rows(p->layer, p->in));
     }
     folded_see(&p->folded, plain, rows);
     const struct reference_head *head = &p->folded.head;

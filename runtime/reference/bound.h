@@ -3,8 +3,7 @@
  *
  * Left out on purpose: plans that compute something else than the equations with their weights plain or folded.
  */
-#ifndef ATTNRUN_BOUND_H
-#define ATTNRUN_BOUND_H
+#pragma once
 
 #include "fold.h"
 
@@ -35,5 +34,3 @@ void bounds_compute(struct reference *reference, struct bounds *bounds, const st
  * the rounding. There is no bound after qk_norm = rms_all. */
 void bounds_compute_given(struct reference *reference, struct bounds *bounds, const struct layer *layer,
                           const struct inputs *inputs, bool sample);
-
-#endif

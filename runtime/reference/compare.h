@@ -3,8 +3,7 @@
  *
  * Left out on purpose: where the bounds come from (bound.h).
  */
-#ifndef ATTNRUN_COMPARE_H
-#define ATTNRUN_COMPARE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -66,5 +65,3 @@ double compare_shown_error(const struct comparison *comparison);
 /* "y[0][1][2] is 3; the file has 4; 5 of 6 elements miss"; whose: "the file" or "the reference" */
 #define COMPARE_TEXT 200
 const char *compare_miss_text(const struct comparison *comparison, const char *whose, char text[COMPARE_TEXT]);
-
-#endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See dropout.h. */
 #include "dropout.h"
 
 #include <string.h>

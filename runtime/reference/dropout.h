@@ -4,13 +4,10 @@
  *
  * Left out on purpose: who asks for training (struct inputs says whether a call does).
  */
-#ifndef ATTNRUN_DROPOUT_H
-#define ATTNRUN_DROPOUT_H
+#pragma once
 
 #include "inputs/inputs.h"
 
 void philox(const uint32_t key[2], const uint32_t counter[4], uint32_t words[4]);
 /* Factor on the weight of a query and a key, for head i of sequence b: 0, or 1 / (1 - p) */
 double dropout_factor(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i, size_t t, size_t j);
-
-#endif

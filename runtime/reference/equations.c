@@ -184,18 +184,10 @@ static struct reference_head head_make(struct pool *pool, const struct layer *la
     const size_t merge = layer->w_o == W_O_CONV ? (size_t)(layer->conv_width * (layer->d_model / layer->h))
                                                 : (size_t)layer->d_model;
     struct reference_head head = {0};
-    head.x = pool_doubles(pool, rows * d_in_q);
-    head.s = pool_doubles(pool, m * d_in_kv);
-    head.w_q = pool_doubles(pool, d_in_q * d_k);
-    head.w_k = pool_doubles(pool, d_in_kv * d_k);
-    head.w_v = pool_doubles(pool, d_in_kv * d_v);
-    head.w_o = pool_doubles(pool, (size_t)layer_z_width(layer) * merge);
-    head.b_q = pool_doubles(pool, d_k);
-    head.b_k = pool_doubles(pool, d_k);
-    head.b_v = pool_doubles(pool, d_v);
-    head.q = pool_doubles(pool, rows * d_k);
-    head.k = pool_doubles(pool, m * d_k);
-    head.v = pool_doubles(pool, m * d_v);
+    pool_arrays(pool, ARRAYS({&head.x, rows * d_in_q}, {&head.s, m * d_in_kv}, {&head.w_q, d_in_q * d_k},
+                             {&head.w_k, d_in_kv * d_k}, {&head.w_v, d_in_kv * d_v},
+                             {&head.w_o, (size_t)layer_z_width(layer) * merge}, {&head.b_q, d_k}, {&head.b_k, d_k},
+                             {&head.b_v, d_v}, {&head.q, rows * d_k}, {&head.k, m * d_k}, {&head.v, m * d_v}));
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
         if (terms_have_operand(layer, term))
             head.operand[term] = pool_doubles(pool, rows * m);
@@ -212,10 +204,8 @@ static struct reference_head head_make(struct pool *pool, const struct layer *la
     head.z = pool_doubles(pool, rows * d_v);
     if (layer->gate != GATE_NONE) {
         const size_t width = (size_t)layer_gate_width(layer);
-        head.w_gate = pool_doubles(pool, d_in_q * width);
-        head.b_gate = pool_doubles(pool, width);
-        head.gates = pool_doubles(pool, rows * width);
-        head.bare_z = pool_doubles(pool, rows * d_v);
+        pool_arrays(pool, ARRAYS({&head.w_gate, d_in_q * width}, {&head.b_gate, width}, {&head.gates, rows * width},
+                                 {&head.bare_z, rows * d_v}));
     }
     if (inputs_round_scores(layer, in)) {
         head.exact_q = pool_doubles(pool, rows * d_k);

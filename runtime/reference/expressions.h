@@ -3,8 +3,7 @@
  *
  * Left out on purpose: the language (gen/expression/expression.h).
  */
-#ifndef ATTNRUN_EXPRESSIONS_H
-#define ATTNRUN_EXPRESSIONS_H
+#pragma once
 
 #include "expression/expression.h"
 #include "inputs/inputs.h"
@@ -33,5 +32,3 @@ bool expressions_hide(const struct layer *layer, const struct inputs *inputs, st
 /* Applies it to the error so far. */
 void expressions_error(const struct layer *layer, const struct inputs *inputs, struct expression_pair pair,
                        struct term_error *error);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: rounding (finish_error.h), and the generator's frequencies, which this knows nothing of.
  */
-#ifndef ATTNRUN_FINISH_H
-#define ATTNRUN_FINISH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ const double *finish_columns(const struct finish *of, size_t row, size_t *count)
 
 /* to[rows][d]; without turns, the rows before rotation */
 void finish_rows(const struct layer *layer, const struct finish *of, double *to);
-
-#endif

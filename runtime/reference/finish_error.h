@@ -3,8 +3,7 @@
  *
  * Left out on purpose: the projections before them and the scores after them (bound.c).
  */
-#ifndef ATTNRUN_FINISH_ERROR_H
-#define ATTNRUN_FINISH_ERROR_H
+#pragma once
 
 #include "finish.h"
 
@@ -23,5 +22,3 @@ struct finish_error {
     unsigned char *open;       /* [rows] f32 may overflow on the way */
 };
 void finish_errors(const struct finish_error *e);
-
-#endif

@@ -34,22 +34,16 @@ struct folded folded_make(struct pool *pool, const struct layer *layer, struct f
                        .folds.values = folds.values && !layer->identity && layer->w_o != W_O_NONE};
     if (f.folds.scores) {
         f.layer.d_k = layer->d_in_kv;
-        f.g = pool_doubles(pool, (in_q + 1) * in_kv);
-        f.w_q_size = pool_doubles(pool, (in_q + 1) * in_kv);
-        f.q = pool_doubles(pool, rows * in_kv);
-        f.raw = pool_doubles(pool, rows * m);
-        f.scores = pool_doubles(pool, rows * m);
-        f.dropped = pool_doubles(pool, rows);
+        pool_arrays(pool, ARRAYS({&f.g, (in_q + 1) * in_kv}, {&f.w_q_size, (in_q + 1) * in_kv}, {&f.q, rows * in_kv},
+                                 {&f.raw, rows * m}, {&f.scores, rows * m}, {&f.dropped, rows}));
     }
     if (f.folds.values) {
         const size_t weights = (in_kv + 1) * taps_of(layer) * columns_of(layer);
         f.indicator = layer->bias;
         f.layer.d_v = layer->d_in_kv + layer->bias;
         f.layer.identity = true;
-        f.h = pool_doubles(pool, weights);
-        f.w_o_size = pool_doubles(pool, weights);
-        f.v = pool_doubles(pool, m * (in_kv + 1));
-        f.z = pool_doubles(pool, rows * (in_kv + 1));
+        pool_arrays(pool, ARRAYS({&f.h, weights}, {&f.w_o_size, weights}, {&f.v, m * (in_kv + 1)},
+                                 {&f.z, rows * (in_kv + 1)}));
     }
     f.left = pool_doubles(pool, max_size((in_q + 1) * d_k, (in_kv + 1) * d_v));
     f.right = pool_doubles(pool, d_k * in_kv);

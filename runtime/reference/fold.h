@@ -14,8 +14,7 @@
  *
  * Left out on purpose: f32. The weights here are exact, but for the rounding of double precision.
  */
-#ifndef ATTNRUN_FOLD_H
-#define ATTNRUN_FOLD_H
+#pragma once
 
 #include "reference.h"
 
@@ -44,5 +43,3 @@ struct folded folded_make(struct pool *pool, const struct layer *layer, struct f
                           double phi);
 /* `head` from the plain layer's; W_K, W_V and their biases are NULL where they are folded. */
 void folded_see(struct folded *folded, const struct reference_head *plain, size_t rows);
-
-#endif

@@ -7,7 +7,6 @@
 
 #include "product.h"
 #include "reference.h"
-#include "spec/layer.h"
 
 static struct finish rows_of(struct pool *pool, size_t rows, size_t d, bool gains, bool turns)
 {
@@ -37,22 +36,15 @@ struct latent *latent_make(struct pool *pool, const struct layer *layer, size_t 
     of->norm_kv = norm_of_rank(layer, layer->latent.rank);
     of->turn = *layer;
     of->turn.d_k = layer->rope.dims;
-    of->w_dq = pool_doubles(pool, d_model * q_rank);
-    of->b_dq = pool_doubles(pool, q_rank);
-    of->b_dkv = pool_doubles(pool, (size_t)layer->d_k);
-    of->w_q = pool_doubles(pool, from * d_head);
-    of->w_dkv = pool_doubles(pool, d_model * (size_t)layer->d_k);
-    of->w_uk = pool_doubles(pool, rank * (size_t)layer->latent.d_nope);
-    of->w_uv = pool_doubles(pool, rank * d_value);
+    pool_arrays(pool, ARRAYS({&of->w_dq, d_model * q_rank}, {&of->b_dq, q_rank}, {&of->b_dkv, (size_t)layer->d_k},
+                             {&of->w_q, from * d_head}, {&of->w_dkv, d_model * (size_t)layer->d_k},
+                             {&of->w_uk, rank * (size_t)layer->latent.d_nope}, {&of->w_uv, rank * d_value}));
     of->q = rows_of(pool, rows, q_rank, true, false);
     of->kv = rows_of(pool, new_keys, rank, true, false);
     of->turn_q = rows_of(pool, rows, dims, false, turns);
     of->turn_k = rows_of(pool, new_keys, dims, false, turns);
-    of->latent_q = pool_doubles(pool, rows * from);
-    of->heads = pool_doubles(pool, rows * d_head);
-    of->head_keys = pool_doubles(pool, keys * d_head);
-    of->up = pool_doubles(pool, rows * d_value);
-    of->values = pool_doubles(pool, keys * d_value);
+    pool_arrays(pool, ARRAYS({&of->latent_q, rows * from}, {&of->heads, rows * d_head}, {&of->head_keys, keys * d_head},
+                             {&of->up, rows * d_value}, {&of->values, keys * d_value}));
     return of;
 }
 

@@ -4,8 +4,7 @@
  *
  * Left out on purpose: scores, weights and their sums, which are those of every layer.
  */
-#ifndef ATTNRUN_LATENT_H
-#define ATTNRUN_LATENT_H
+#pragma once
 
 #include "base/memory.h"
 #include "finish.h"
@@ -37,5 +36,3 @@ void latent_keys(struct latent *of, const struct layer *layer, const struct inpu
                  double *k);
 /* Keys and values of head i, from all keys [c, k_r] */
 void latent_expand(struct latent *of, const struct layer *layer, const double *k, size_t keys);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: the bound, which holds for any data (bound.h).
  */
-#ifndef ATTNRUN_LIKELY_H
-#define ATTNRUN_LIKELY_H
+#pragma once
 
 #include "bound.h"
 
@@ -13,5 +12,3 @@
  * for narrow y. `sample` as for bounds_compute(). */
 void likely_measure(struct reference *reference, struct bounds *bounds, const struct layer *layer,
                     const struct inputs *inputs, bool sample);
-
-#endif

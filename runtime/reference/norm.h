@@ -4,8 +4,7 @@
  *
  * Left out on purpose: which rows are normed (finish.h, block.h).
  */
-#ifndef ATTNRUN_NORM_H
-#define ATTNRUN_NORM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ struct norm_divided norm_divide(const struct norm *norm, const struct norm_round
  * factor. Returns whether f32 may overflow on the way. */
 bool norm_error(const struct norm_divided *by, const struct norm_rounding *of, double x, double gain, double shift,
                 double *worst);
-
-#endif

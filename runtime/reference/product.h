@@ -3,8 +3,7 @@
  *
  * Left out on purpose: everything but row-major operands.
  */
-#ifndef ATTNRUN_PRODUCT_H
-#define ATTNRUN_PRODUCT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -13,5 +12,3 @@ void product_add(double *out, size_t out_stride, const double *a, size_t a_strid
                  size_t rows, size_t inner, size_t columns);
 /* y[c] += a x[c] */
 void axpy(double *restrict y, double a, const double *restrict x, size_t count);
-
-#endif

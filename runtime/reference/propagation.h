@@ -4,8 +4,7 @@
  *
  * Left out on purpose: blocks (block_error.h), norm and rotation (finish_error.h).
  */
-#ifndef ATTNRUN_PROPAGATION_H
-#define ATTNRUN_PROPAGATION_H
+#pragma once
 
 #include <float.h>
 
@@ -77,5 +76,3 @@ static inline void promise_nothing(double *worst, double *open, size_t at)
 {
     worst[at] = open[at] = INFINITY;
 }
-
-#endif

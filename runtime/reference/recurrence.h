@@ -4,8 +4,7 @@
  * Left out on purpose: what is made of x before, and of the outputs after (recurrent.h); chunks: the recurrence alone
  * defines the layer.
  */
-#ifndef ATTNRUN_RECURRENCE_H
-#define ATTNRUN_RECURRENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ struct recurrence {
 
 /* Errors that are infinite or NaN: f32 may overflow on the way. */
 void recurrence_run(struct recurrence *of);
-
-#endif

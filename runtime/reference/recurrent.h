@@ -4,8 +4,7 @@
  *
  * Left out on purpose: a block around it (block.h).
  */
-#ifndef ATTNRUN_RECURRENT_H
-#define ATTNRUN_RECURRENT_H
+#pragma once
 
 #include "inputs/inputs.h"
 #include "norm.h"
@@ -17,5 +16,3 @@ struct reference;
  * `bounds` those too, whose arrays have room. */
 void recurrent_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
                        const struct inputs *inputs, const struct norm_rounding *rounding);
-
-#endif

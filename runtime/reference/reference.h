@@ -4,8 +4,7 @@
  * It knows neither plan nor templates. Left out on purpose: more speed than needed, and rounding (bound.h: how far a
  * kernel in f32 may be off).
  */
-#ifndef ATTNRUN_REFERENCE_H
-#define ATTNRUN_REFERENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -117,5 +116,3 @@ void reference_output(double *out, const struct layer *layer, const float *w, si
  * reference_head (ignored with w_o = none), y [y_rows][d_out]. */
 void reference_merge(const struct reference *reference, const struct layer *layer, const struct inputs *inputs,
                      size_t b, size_t i, const double *z, const double *w, double *y);
-
-#endif

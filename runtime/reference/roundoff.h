@@ -3,8 +3,7 @@
  *
  * Left out on purpose: how errors add up over the steps of a layer (bound.c, gradient.c).
  */
-#ifndef ATTNRUN_ROUNDOFF_H
-#define ATTNRUN_ROUNDOFF_H
+#pragma once
 
 #include <math.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ static inline double square(double x)
 {
     return x * x;
 }
-
-#endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See stored.h. */
 #include "stored.h"
 
 #include <float.h>

@@ -6,8 +6,7 @@
  * f32, and stays as it is when it is packed again. Left out on purpose: biases and other learned tensors, which are
  * packed as they are.
  */
-#ifndef ATTNRUN_STORED_H
-#define ATTNRUN_STORED_H
+#pragma once
 
 #include "inputs/inputs.h"
 #include "base/memory.h"
@@ -48,5 +47,3 @@ void stored_rows(const struct layer *layer, const struct inputs *in, double *row
  * one. */
 void stored_put_row(const struct layer *layer, void *const cache[CACHE_PARTS], bool values, const double *row,
                     size_t at);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: masks of position (gen/spec/visible.h), and keys past a length, which are not scored.
  */
-#ifndef ATTNRUN_TERMS_H
-#define ATTNRUN_TERMS_H
+#pragma once
 
 #include "inputs/inputs.h"
 
@@ -37,5 +36,3 @@ struct term_error {
 void terms_error(const struct layer *layer, enum score_name term, struct term_error *error, double operand);
 /* Whether a score of this size, in base 2, may stand beside one whose mask_add is bent. */
 bool terms_bend(const struct layer *layer, double score);
-
-#endif

@@ -3,8 +3,7 @@
  *
  *   q·k becomes (q + rel_u_i)·k + (q + rel_v_i)·rel_k(p - j) + k·rel_q(p - j)
  */
-#ifndef ATTNRUN_VECTORS_H
-#define ATTNRUN_VECTORS_H
+#pragma once
 
 #include "inputs/inputs.h"
 
@@ -12,5 +11,3 @@
  * that sum with the size of each number, times c, which is in q already. */
 double vectors_sum(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i, size_t t, size_t j,
                    const double *q, const double *k, double c, bool sizes);
-
-#endif

@@ -3,8 +3,7 @@
  * the program starts, where the compiler and the system can do that. Sanitizers cannot: they are not ready yet when the
  * choice is made.
  */
-#ifndef ATTNRUN_WIDE_H
-#define ATTNRUN_WIDE_H
+#pragma once
 
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && defined(__has_attribute) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -16,6 +15,4 @@
 #ifndef WIDE
 #define WIDE
 #define WIDE_FMA
-#endif
-
 #endif

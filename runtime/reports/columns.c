@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See columns.h. */
 #include "columns.h"
 
 #include <math.h>
@@ -161,15 +160,18 @@ static void show_bytes(double value, char *text, size_t size)
     snprintf(text, size, "%.*f %s", unit == 0 || value >= 99.95 ? 0 : 1, value, units[unit]);
 }
 
-bool is_disturbed(const struct record *record)
-{
-    return record_get_number(record, "disturbed") == 1;
-}
-
 const char *mark_of(const struct record *record)
 {
     const double us = record_get_number(record, "us"), least = record_get_number(record, "us_min");
-    return is_disturbed(record) ? "*" : us > SURE_RATIO * least ? "~" : "";
+    return record_get_number(record, "disturbed") == 1 ? "*" : us > SURE_RATIO * least ? "~" : "";
+}
+
+size_t count_marked(const struct records *records, const char *mark)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < records->count; i++)
+        count += strcmp(mark_of(&records->record[i]), mark) == 0;
+    return count;
 }
 
 void column_show(const struct column *column, const struct record *record, char *text, size_t size)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Columns of a sweep's results: which there are, and how a field is shown. */
-#ifndef ATTNRUN_COLUMNS_H
-#define ATTNRUN_COLUMNS_H
+#pragma once
 
 #include "record.h"
 
@@ -48,11 +47,8 @@ bool column_is_text(const struct column *column, const struct records *records);
 /* The characters of its widest field, or of its head. */
 int column_width(const struct column *column, const struct records *records);
 
-/* Whether the figures of this point are those of a disturbed machine. */
-bool is_disturbed(const struct record *record);
-/* "*" of a disturbed median, "~" of one that is less sure than others (SURE_RATIO), else "" */
+/* "*" of figures of a disturbed machine, "~" of a median that is less sure than others (SURE_RATIO), else "" */
 const char *mark_of(const struct record *record);
+size_t count_marked(const struct records *records, const char *mark);
 /* Width of a text on a terminal: its number of UTF-8 characters */
 int text_width(const char *text);
-
-#endif

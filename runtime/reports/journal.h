@@ -4,8 +4,7 @@
  *
  * Left out on purpose: what the results mean (sweep/results.c), and power failures.
  */
-#ifndef ATTNRUN_JOURNAL_H
-#define ATTNRUN_JOURNAL_H
+#pragma once
 
 #include "record.h"
 
@@ -31,5 +30,3 @@ bool journal_add(struct journal *journal, struct record *record, struct diag *di
 void journal_close(struct journal *journal);
 /* In a process that was forked: what it outlives does not keep others from the file. */
 void journal_leave(const struct journal *journal);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: where they are put (picture.c).
  */
-#ifndef ATTNRUN_LABELS_H
-#define ATTNRUN_LABELS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,5 +18,3 @@ struct labels {
 /* As many as positions, or as many as the padding mask leaves; none without `path`. labels_free() in any case. */
 bool labels_read(struct labels *labels, const char *path, size_t positions, size_t padded, struct diag *diag);
 void labels_free(struct labels *labels);
-
-#endif

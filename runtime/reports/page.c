@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See page.h. The fixed parts of the page are in runtime/reports/page/: its style, and the script that
- * sorts. */
-#include "page.h"
+/* The fixed parts of the page are in runtime/reports/page/: its style, and the script that sorts. */
+#include "report.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,24 +16,6 @@
 static bool is_measured(const struct record *record)
 {
     return record_get(record, "us") != NULL;
-}
-
-static bool is_above_peak(const struct record *record)
-{
-    return record_get_number(record, "share") > 1;
-}
-
-static bool is_unsure(const struct record *record)
-{
-    return strcmp(mark_of(record), "~") == 0;
-}
-
-static size_t count_of(const struct records *records, bool (*is)(const struct record *))
-{
-    size_t count = 0;
-    for (size_t i = 0; i < records->count; i++)
-        count += is(&records->record[i]);
-    return count;
 }
 
 static size_t count_status(const struct records *records, const char *status)
@@ -133,8 +114,8 @@ static void print_head(FILE *out, const struct records *records, const struct co
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (count_status(records, names[i]) > 0)
             print_html(out, ", %zu %s", count_status(records, names[i]), names[i]);
-    if (count_of(records, is_disturbed) > 0)
-        print_html(out, ", %zu disturbed", count_of(records, is_disturbed));
+    if (count_marked(records, "*") > 0)
+        print_html(out, ", %zu disturbed", count_marked(records, "*"));
     fputs(".</p>\n<nav>", out);
     fputs("<a href=\"#table\">Table</a>", out);
     if (count_status(records, "ok") < records->count)
@@ -145,14 +126,17 @@ static void print_head(FILE *out, const struct records *records, const struct co
 /* Notes that a reader needs before the numbers */
 static void print_notes(FILE *out, const struct records *records)
 {
-    if (count_of(records, is_above_peak) > 0)
+    bool above = false;
+    for (size_t i = 0; i < records->count; i++)
+        above = above || record_get_number(&records->record[i], "share") > 1;
+    if (above)
         fputs("<p>A share of peak above 100 % is no mistake where weights are folded, or products are of fewer bits: "
               "the share counts the multiply-adds of the plain layer, against the peak of those in f32.</p>\n", out);
-    if (count_of(records, is_disturbed) > 0)
+    if (count_marked(records, "*") > 0)
         fprintf(out, "<p>*: a disturbed machine: the median is above %g times the minimum, or the CPU ran something "
                 "else, although samples were taken again. The minimum is nearer to the truth; measure again when it is "
                 "quiet.</p>\n", QUIET_RATIO);
-    if (count_of(records, is_unsure) > 0)
+    if (count_marked(records, "~") > 0)
         fprintf(out, "<p>~: the median is %g to %g times the minimum: differences as small as that are not sure.</p>\n",
                 SURE_RATIO, QUIET_RATIO);
 }
@@ -174,7 +158,7 @@ static void print_cell(FILE *out, const struct columns *columns, size_t c, const
     const struct column *column = &columns->column[c];
     const char *value = record_get_text(record, column->name), *mark = "";
     char text[80];
-    for (size_t i = 0; i < (is_disturbed(record) ? sizeof moved / sizeof *moved : 1); i++)
+    for (size_t i = 0; i < (*mark_of(record) == '*' ? sizeof moved / sizeof *moved : 1); i++)
         mark = strcmp(column->name, moved[i]) == 0 ? mark_of(record) : mark;
     column_show(column, record, text, sizeof text);
     fputs(c == 0 ? "<th scope=\"row\"" : "<td", out);

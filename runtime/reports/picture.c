@@ -121,10 +121,8 @@ static struct layout lay_out(const struct picture *p)
 }
 
 /* A text around a point: anchor "start", "middle" or "end"; upright ones are read from below. */
-static void put_text(FILE *out, double x, double y, double size, const char *anchor, bool upright, const char *format,
-                     ...) DIAG_PRINTF(7, 8);
-static void put_text(FILE *out, double x, double y, double size, const char *anchor, bool upright, const char *format,
-                     ...)
+DIAG_PRINTF(7, 8) static void put_text(FILE *out, double x, double y, double size, const char *anchor, bool upright,
+                                       const char *format, ...)
 {
     char *text = NULL;
     va_list args;

@@ -4,8 +4,7 @@
  * Left out on purpose: computing the weights (commands/heatmap.c), averages, and any number that is no attention
  * weight.
  */
-#ifndef ATTNRUN_PICTURE_H
-#define ATTNRUN_PICTURE_H
+#pragma once
 
 #include "inputs/inputs.h"
 #include "labels.h"
@@ -31,5 +30,3 @@ struct picture {
 
 /* Writes it to `path`, whole or not at all. */
 bool picture_draw(const struct picture *picture, const char *path, struct diag *diag);
-
-#endif

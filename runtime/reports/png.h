@@ -3,8 +3,7 @@
  *
  * Left out on purpose: compression; the bytes of a pixel are stored.
  */
-#ifndef ATTNRUN_PNG_H
-#define ATTNRUN_PNG_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -15,5 +14,3 @@ struct colour {
 
 /* `pixels` [height][width]: indices of colours, of which there are 256. */
 void png_print(FILE *out, const struct colour *colours, const unsigned char *pixels, uint32_t width, uint32_t height);
-
-#endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See record.h. */
 #include "record.h"
 
 #include <math.h>

@@ -4,8 +4,7 @@
  *
  * Left out on purpose: nested values; what the names mean (sweep/results.c).
  */
-#ifndef ATTNRUN_RECORD_H
-#define ATTNRUN_RECORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ void print_csv(FILE *out, const char *text, bool formula); /* with an apostrophe
 void print_html_text(FILE *out, const char *text);
 /* printf for a page: what %s prints is a text in HTML. Conversions are %s and %zu. */
 void print_html(FILE *out, const char *format, ...) DIAG_PRINTF(2, 3);
-
-#endif

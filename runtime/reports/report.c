@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See report.h. */
 #include "report.h"
 
 #include <errno.h>
@@ -11,19 +10,10 @@
 #include "base/replace.h"
 #include "base/text.h"
 #include "columns.h"
-#include "page.h"
 #include "base/memory.h"
 #include "timing/timing.h"
 
 /* ---- the table ------------------------------------------------------------------------------------------------- */
-
-static bool any_marked(const struct records *records, const char *mark)
-{
-    for (size_t i = 0; i < records->count; i++)
-        if (strcmp(mark_of(&records->record[i]), mark) == 0)
-            return true;
-    return false;
-}
 
 /* The look of a column in the table */
 struct look {
@@ -100,11 +90,11 @@ static void print_circumstances(FILE *out, const struct records *records)
             measured = &records->record[i];
     if (measured == NULL)
         return;
-    if (any_marked(records, "*"))
+    if (count_marked(records, "*") > 0)
         fputs("*: a disturbed machine: the median is above 1.3 times the minimum, or the CPU ran something else,\n"
               "although samples were taken again; the minimum is nearer to the truth. Measure again when it is\n"
               "quiet.\n", out);
-    if (any_marked(records, "~"))
+    if (count_marked(records, "~") > 0)
         fputs("~: the median is 5 to 30 % above the minimum: differences as small as that are not sure.\n", out);
     fputs("One core; caches warm: the same buffers at every call. µs of one call: median, minimum and maximum of\n"
           "rounds that time every point of a group in turn; outliers: samples past the quartiles by more than 1.5\n"

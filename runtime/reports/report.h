@@ -3,8 +3,7 @@
  *
  * Left out on purpose: measuring (sweep/), joining (merge.c).
  */
-#ifndef ATTNRUN_REPORT_H
-#define ATTNRUN_REPORT_H
+#pragma once
 
 #include "options/options.h"
 #include "record.h"
@@ -18,4 +17,6 @@ enum report { REPORT_JSON = 1, REPORT_PAGE = 2 };
  * goes to the standard output unless something else goes there. */
 bool report_all(struct records *records, const struct options *options, unsigned what, struct diag *diag);
 
-#endif
+/* page.c: one self-contained HTML page, its table sortable; nothing is fetched when it is read. The records are in the
+ * order of their points. */
+void page_write(FILE *out, const struct records *records);

@@ -8,8 +8,7 @@
  *
  * Left out on purpose: measuring (commands/bench.c), more than one core.
  */
-#ifndef ATTNRUN_ROOF_H
-#define ATTNRUN_ROOF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ double roof_least(const struct roof *roof, const struct roof_point *point, bool 
 void roof_print(const struct roof *roof, const char *layer, bool json, FILE *out);
 /* Draws the steps of calls with one instruction set, under the roofs of the first one, as SVG; whole or not at all. */
 bool roof_draw(const struct roof *roofs, size_t count, const char *layer, const char *path, struct diag *diag);
-
-#endif

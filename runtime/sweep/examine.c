@@ -13,7 +13,6 @@
 
 #include "kernels/cache.h"
 #include "kernels/call.h"
-#include "kernels/code.h"
 #include "plan/isa.h"
 #include "promises/verify.h"
 #include "sweep.h"

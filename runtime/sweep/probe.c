@@ -21,14 +21,6 @@ static char *make_probe(char **folder, struct diag *diag)
     return NULL;
 }
 
-static void remove_probe(char *folder, char *spec)
-{
-    if (folder != NULL)
-        folder_remove(folder);
-    free(folder);
-    free(spec);
-}
-
 /* The instruction set that an emitted file chooses, found out with a tiny one */
 static void ask_best(struct sweep *s, const char *spec, struct diag *diag)
 {
@@ -51,7 +43,9 @@ static void find_best(struct sweep *s, struct diag *diag)
     char *folder, *spec = make_probe(&folder, diag);
     if (spec != NULL)
         ask_best(s, spec, diag);
-    remove_probe(folder, spec);
+    folder_remove(folder);
+    free(folder);
+    free(spec);
 }
 
 bool sweep_ask_machine(struct sweep *s, struct diag *diag)
@@ -77,8 +71,11 @@ bool sweep_compiler_works(const struct sweep *s, const struct point *p)
     options.cache = cache;
     const bool works = cache != NULL && compile_kernel(&kernel, spec, "probe", &options, &diag);
     kernel_unload(&kernel);
-    remove_probe(cache, NULL);
-    remove_probe(folder, spec);
+    folder_remove(cache);
+    folder_remove(folder);
+    free(cache);
+    free(folder);
+    free(spec);
     diag_free(&diag);
     return works;
 }

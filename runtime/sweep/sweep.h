@@ -4,8 +4,7 @@
  *
  * Left out on purpose: the command (commands/sweep.c), joining shards (commands/merge.c).
  */
-#ifndef ATTNRUN_SWEEP_H
-#define ATTNRUN_SWEEP_H
+#pragma once
 
 #include "kernels/load.h"
 #include "options/options.h"
@@ -148,5 +147,3 @@ bool sweep_examine(struct examined *e, struct sweep *s, const struct point *p, s
 
 /* Measures all remaining points. False if interrupted, if no result can be written, or if too many points are lost. */
 bool sweep_measure(struct sweep *s, struct diag *diag);
-
-#endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See vary.h. */
 #include "vary.h"
 
 #include <inttypes.h>

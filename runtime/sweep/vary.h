@@ -3,8 +3,7 @@
  *
  * Left out on purpose: what the keys mean, and whether a point is legal (layer.h).
  */
-#ifndef ATTNRUN_VARY_H
-#define ATTNRUN_VARY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ bool shard_parse(const char *text, size_t *shard, size_t *shards, struct diag *d
 /* The shard, from 1 on, of each of `points`. Points are dealt out in turn, in a fixed pseudo-random order, so that no
  * shard gets all the wide ones. free() it. */
 size_t *shard_deal(size_t points, size_t shards);
-
-#endif

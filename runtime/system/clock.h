@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The time, for measuring and for waiting. */
-#ifndef ATTNRUN_CLOCK_H
-#define ATTNRUN_CLOCK_H
+#pragma once
 
 double now_us(void); /* of a clock that only goes forward */
-
-#endif

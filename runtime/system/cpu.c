@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See cpu.h. */
 #include "cpu.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)

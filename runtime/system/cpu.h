@@ -3,8 +3,7 @@
  *
  * Left out on purpose: what a pair asks itself (templates/interface/machine.in).
  */
-#ifndef ATTNRUN_CPU_H
-#define ATTNRUN_CPU_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -12,5 +11,3 @@
 
 /* False where it lacks what the row needs; elsewhere than on x86 always true. */
 bool cpu_may_have(const struct isa *isa);
-
-#endif

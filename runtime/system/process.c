@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -488,11 +487,12 @@ char *folder_make(struct diag *diag)
 
 void folder_remove(const char *folder)
 {
-    DIR *dir = opendir(folder);
+    DIR *dir = folder != NULL ? opendir(folder) : NULL;
     struct dirent *entry;
     while (dir != NULL && (entry = readdir(dir)) != NULL)
         unlinkat(dirfd(dir), entry->d_name, 0);
     if (dir != NULL)
         closedir(dir);
-    rmdir(folder);
+    if (folder != NULL)
+        rmdir(folder);
 }

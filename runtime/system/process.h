@@ -3,8 +3,7 @@
  *
  * Left out on purpose: feeding input to a child, more than one child at a time.
  */
-#ifndef ATTNRUN_PROCESS_H
-#define ATTNRUN_PROCESS_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -65,8 +64,7 @@ void words_free(struct words *words);
 /* "…/attnrun-PID-PLACE-XXXXXX" under $TMPDIR or /tmp, malloc'd. A program's first call removes those of this user whose
  * process, of this boot and namespace, is gone. */
 char *folder_make(struct diag *diag);
+/* With the files in it; NULL: none */
 void folder_remove(const char *folder);
 /* "a/b"; free() it. */
 char *path_join(const char *folder, const char *name);
-
-#endif

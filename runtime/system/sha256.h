@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* SHA-256 (FIPS 180-4), for the cache's keys. Left out on purpose: everything that only security needs. */
-#ifndef ATTNRUN_SHA256_H
-#define ATTNRUN_SHA256_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ struct sha256 {
 void sha256_start(struct sha256 *hash);
 void sha256_add(struct sha256 *hash, const void *data, size_t bytes);
 void sha256_end(struct sha256 *hash, char hex[65]);
-
-#endif

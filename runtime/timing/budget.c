@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See budget.h. */
 #include "budget.h"
 
 #include <math.h>

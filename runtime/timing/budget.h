@@ -4,8 +4,7 @@
  *
  * Left out on purpose: what the steps are (tune.c), and the clock, so that a test can bring its own.
  */
-#ifndef ATTNRUN_BUDGET_H
-#define ATTNRUN_BUDGET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ double budget_until(const struct budget *budget, double share);
  * the first step that was not begun. */
 size_t budget_spend(struct budget *budget, double share, size_t first, size_t count, size_t min,
                     bool (*step)(void *context, size_t number, double until), void *context);
-
-#endif

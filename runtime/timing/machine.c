@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See machine.h. */
 #include "machine.h"
 
 #include <stdio.h>

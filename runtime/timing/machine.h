@@ -3,8 +3,7 @@
  *
  * Left out on purpose: all that it can compute (the emitted file asks for that itself), and its name.
  */
-#ifndef ATTNRUN_MACHINE_H
-#define ATTNRUN_MACHINE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -21,5 +20,3 @@ struct machine {
 /* False with the reason in `diag`; machine_free() in any case. */
 bool machine_ask(struct machine *machine, struct diag *diag);
 void machine_free(struct machine *machine);
-
-#endif

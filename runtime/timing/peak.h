@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What one core does now: its multiply-add peak, and how fast it reads memory. Left out on purpose: more than one core,
  * and other types than f32. */
-#ifndef ATTNRUN_PEAK_H
-#define ATTNRUN_PEAK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,5 +21,3 @@ double memory_measure(const void *memory);
 /* Reads `bytes` bytes, a multiple of 512, again and again by whole vectors of the set, and returns the best GB/s of
  * five rounds; 0 for a set that this file does not know. `bytes` says what level of the caches they come from. */
 double read_measure(const char *isa, const float *numbers, size_t bytes);
-
-#endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See quiet.h. */
 #include "quiet.h"
 
 #include <math.h>

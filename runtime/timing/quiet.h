@@ -7,8 +7,7 @@
  * shows it. Left out on
  * purpose: what is sampled (timing.c), when (rounds.c, bench.c, tune.c).
  */
-#ifndef ATTNRUN_QUIET_H
-#define ATTNRUN_QUIET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ struct quiet quiet_of(const struct sample *samples, size_t count, double median,
 void sort_ascending(double *values, size_t count);
 /* The q-quantile of sorted values. */
 double quantile(const double *sorted, size_t count, double q);
-
-#endif

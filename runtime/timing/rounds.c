@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See rounds.h. */
 #include "rounds.h"
 
 #include <stdlib.h>

@@ -7,8 +7,7 @@
  * repeated, and so are all samples of a kernel whose figures are still disturbed (quiet.h). Left out on purpose: which
  * kernels, and how they are shown.
  */
-#ifndef ATTNRUN_ROUNDS_H
-#define ATTNRUN_ROUNDS_H
+#pragma once
 
 #include "timing.h"
 
@@ -36,5 +35,3 @@ void rounds_take(struct timing *timings, size_t count, size_t rounds, const doub
 
 /* Measures packed kernels for about `seconds` each and at least `min` rounds. */
 void rounds_measure(struct timing *timings, struct timed *timed, size_t count, double seconds, size_t min);
-
-#endif

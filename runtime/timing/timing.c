@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* See timing.h. */
 #include "timing.h"
 
 #include <math.h>

@@ -5,8 +5,7 @@
  * to call, so that each cache level holds as much of them as fits. Left out on purpose: the order of measurements
  * (bench.c, rounds.c), and more than one core.
  */
-#ifndef ATTNRUN_TIMING_H
-#define ATTNRUN_TIMING_H
+#pragma once
 
 #include "inputs/inputs.h"
 #include "kernels/load.h"
@@ -62,5 +61,3 @@ void timed_free(struct timed *timed);
 
 /* Number of rounds to measure: as many as fit the time, at least `min`, at most 1000 */
 size_t rounds_for(double fitting, size_t min);
-
-#endif

@@ -15,8 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../runtime/reports/page.h"
-#include "../../runtime/reports/record.h"
+#include "../../runtime/reports/report.h"
 #include "base/json.h"
 
 static const char awkward[] = "a \"quoted\" \\ text,\n\twith µ, <b>&amp;</b> and \x01";

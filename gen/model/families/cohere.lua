@@ -19,8 +19,5 @@ return function(m, more)
         end,
         logits = {scale = c:number("logit_scale", 0.0625)},
     }
-    for key, value in pairs(more or {}) do
-        kind[key] = value
-    end
-    m:decoder(kind)
+    m:decoder(kind, more)
 end

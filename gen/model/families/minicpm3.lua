@@ -67,8 +67,5 @@ return function(m, more)
         residual = mini and c:number("scale_depth", 1.4) / layers ^ 0.5 or nil,
         logits = mini and {scale = c:number("dim_model_base", 256) / c:size("hidden_size", 2560)} or nil,
     }
-    for key, value in pairs(more or {}) do
-        kind[key] = value
-    end
-    m:decoder(kind)
+    m:decoder(kind, more)
 end

@@ -14,8 +14,5 @@ return function(m, more)
         end or nil,
         rope = new and m:ropes({nil, 500000}, {"rope_theta", 500000}) or nil,
     }
-    for key, value in pairs(more or {}) do
-        kind[key] = value
-    end
-    m:decoder(kind)
+    m:decoder(kind, more)
 end
