@@ -3,8 +3,7 @@
  *
  * Left out on purpose: how gradients are checked (runtime/reference/gradient.c).
  */
-#ifndef ATTNGEN_BACK_H
-#define ATTNGEN_BACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -71,5 +70,3 @@ struct plan_back {
     int operand_count, read[BACK_READS]; /* index of the operand that serves a reader; -1: the layer has no such
                                           * reader */
 };
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Left out on purpose: forward (promises.h).
  */
-#ifndef ATTNRUN_BACKWARD_H
-#define ATTNRUN_BACKWARD_H
+#pragma once
 
 #include "trial.h"
 
@@ -20,5 +19,3 @@ struct backward_figures {
  * in the trial's `why`, or in its `diag`. */
 bool backward_holds(const struct trial *trial, const struct inputs *inputs, double slack, bool all,
                     struct backward_figures *figures, uint64_t *digest);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Left out on purpose: what a layer that trains writes besides (backward.c).
  */
-#ifndef ATTNRUN_OUTPUTS_H
-#define ATTNRUN_OUTPUTS_H
+#pragma once
 
 #include "guarded.h"
 #include "kernels/load.h"
@@ -50,5 +49,3 @@ bool outputs_are(const struct outputs *outputs, const struct layer *layer, const
 /* Runs all parts of a call, the last of each phase first, by workers in turn. Returns the first error. */
 int outputs_run_parts(const struct kernel_table *call, const void *packed, const struct kernel_args *args,
                       void *scratch, size_t workers);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Left out on purpose: what is promised (promises.c, values.c, packing.c and others).
  */
-#ifndef ATTNRUN_TRIAL_H
-#define ATTNRUN_TRIAL_H
+#pragma once
 
 #include "outputs.h"
 
@@ -65,5 +64,3 @@ bool trial_near(struct trial *trial, const struct inputs *in, int first, int end
 bool trial_same_bits(struct trial *trial, const char *what);
 /* Whether a call that was refused wrote nothing */
 bool trial_untouched(struct trial *trial, const char *what);
-
-#endif

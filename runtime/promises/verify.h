@@ -4,8 +4,7 @@
  *
  * Left out on purpose: printing, and what becomes of a failure (commands/check.c, sweep/).
  */
-#ifndef ATTNRUN_VERIFY_H
-#define ATTNRUN_VERIFY_H
+#pragma once
 
 #include "reference/compare.h"
 #include "kernels/load.h"
@@ -63,5 +62,3 @@ struct findings subject_verify(const struct subject *subject, int isa, struct di
 struct findings apart_verify(const struct subject *subject, int isa, struct diag *diag);
 double apart_verify_limit(const struct subject *subject);
 void subject_free(struct subject *subject);
-
-#endif

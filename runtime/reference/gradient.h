@@ -3,8 +3,7 @@
  *
  * Left out on purpose: keys that `train = true` refuses; what stands in a tensor that gradients are added to.
  */
-#ifndef ATTNRUN_GRADIENT_H
-#define ATTNRUN_GRADIENT_H
+#pragma once
 
 #include "reference.h"
 
@@ -22,5 +21,3 @@ struct gradients {
 /* Of the sum of dy y over all elements, dy in the shape of y. */
 bool gradients_compute(struct gradients *gradients, const struct layer *layer, const struct inputs *inputs,
                        const float *dy, struct diag *diag);
-
-#endif

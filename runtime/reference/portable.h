@@ -4,8 +4,7 @@
  *
  * Left out on purpose: how far these numbers are from the equations (bound.h), and what is compared with them.
  */
-#ifndef ATTNRUN_PORTABLE_H
-#define ATTNRUN_PORTABLE_H
+#pragma once
 
 #include "base/memory.h"
 #include "inputs/inputs.h"
@@ -27,5 +26,3 @@ void portable_compute(struct portable *of, const struct layer *layer, const stru
 /* A call that trains: y, which depends on dropout, and gradients of the sum of dy y, as backward adds them to zeros */
 void portable_train(struct portable *of, const struct layer *layer, const struct inputs *inputs, const float *dy);
 void portable_free(struct portable *of);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A call that portable.c computes, and what its parts share. */
-#ifndef ATTNRUN_PORTABLE_LAYER_H
-#define ATTNRUN_PORTABLE_LAYER_H
+#pragma once
 
 #include "portable.h"
 
@@ -58,5 +57,3 @@ float *portable_recurrence(struct run *run);
 float *portable_convolution(struct run *run);
 /* Gradients, of a training call that has been computed */
 void portable_back(struct run *run, const float *dy);
-
-#endif

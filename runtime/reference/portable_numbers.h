@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Single numbers, sums and expressions in the order of exact = portable; portable.c computes layers with them. */
-#ifndef ATTNRUN_PORTABLE_NUMBERS_H
-#define ATTNRUN_PORTABLE_NUMBERS_H
+#pragma once
 
 #include "expressions.h"
 #include "inputs/inputs.h"
@@ -27,5 +26,3 @@ void portable_multiply(float *restrict c, size_t c_row, const float *restrict a,
 /* The layer's expressions: `score` of a score so far, in base 2, and `visible`, true if there is none */
 float portable_score(const struct layer *layer, const struct inputs *inputs, struct expression_pair pair, float s);
 bool portable_sees(const struct layer *layer, const struct inputs *inputs, struct expression_pair pair);
-
-#endif
