@@ -106,6 +106,8 @@ static void plan_few(struct plan_isa *p, const struct layer *layer)
     p->few.values = FEW_VALUES;
     p->few.rows = p->isa->registers < 32 ? 2 : 4;
     p->cached.few_queries = min(layer->seq_len, p->lanes / 2);
+    if (layer->projected && layer->w_o == W_O_NONE) /* products would have a block of as many rows */
+        p->few.left = p->cached.few_queries;
     p->cached.q_row = row_stride(p, round_up(p->fold->d_score, p->lanes));
     p->cached.o_row = row_stride(p, round_up(p->fold->d_value, p->lanes));
 }
@@ -162,7 +164,10 @@ void plan_shape(struct plan_isa *p, const struct layer *layer)
     p->holds = layer->train && !layer->cross && !layer->pad_skipped &&
                request_or(&p->request, PLAN_SAVED, PLAN_PROJECTIONS) == PLAN_PROJECTIONS;
     p->streams = streams_head(p, layer);
-    p->vecs = request_or(&p->request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len, p->streams));
+    p->at_once = !p->small && layer->scores <= SCORES_WEIGHTS; /* others are written out before */
+    plan_few(p, layer);
+    p->vecs = request_or(&p->request, PLAN_QUERY_VECS,
+                         choose_query_vecs(isa, layer->seq_len, p->few.left, p->streams));
     p->block = p->vecs * p->lanes;
     /* requested heights are of full tiles: tiles of one vector need more rows to hide the latency */
     const int64_t rows = rows_fit(p, p->vecs), rows_single = p->vecs == 1 ? rows : tile_rows(isa, 1);
@@ -177,7 +182,6 @@ void plan_shape(struct plan_isa *p, const struct layer *layer)
     p->rows_single = p->vecs == 1 ? p->rows : min(min(rows_single, isa->registers - taken - 2), apart);
     p->open_keys = layer->portable ? 1 : p->rows;
     p->open_keys_single = layer->portable ? 1 : p->rows_single;
-    p->at_once = !p->small && layer->scores <= SCORES_WEIGHTS; /* others are written out before */
     int64_t (*const part)(int64_t, int64_t) = p->small ? one_height : near_equal;
     const bool sums = p->rounds_values; /* of whole numbers */
     const int64_t of_sums = sums ? min(rows, of_words) : rows;
@@ -218,6 +222,5 @@ void plan_after_steps(struct plan_isa *p, const struct layer *layer)
 {
     plan_relative(p, layer);
     plan_vectors(p, layer);
-    plan_few(p, layer);
     plan_fetches(p, layer);
 }

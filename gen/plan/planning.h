@@ -101,7 +101,7 @@ int64_t tile_rows(const struct isa *isa, int64_t vecs);
 int64_t word_rows(const struct plan_isa *p, int64_t vecs);
 int64_t rows_fit(const struct plan_isa *p, int64_t vecs);
 int64_t rows_apart(int64_t stride);
-int64_t choose_query_vecs(const struct isa *isa, int64_t queries, bool streams);
+int64_t choose_query_vecs(const struct isa *isa, int64_t queries, int64_t few, bool streams);
 int64_t choose_row_vecs(const struct isa *isa);
 int64_t wide_rows(const struct isa *isa, int64_t vecs);
 int64_t near_equal(int64_t total, int64_t at_most);
