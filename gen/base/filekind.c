@@ -97,7 +97,10 @@ static bool is_gguf(struct head head) { return has_at(head, 0, "GGUF", 4) || has
 static bool is_npy(struct head head) { return has_at(head, 0, "\x93NUMPY", 6); }
 static bool is_hdf5(struct head head) { return has_at(head, 0, "\x89HDF\r\n\x1a\n", 8); }
 static bool is_tflite(struct head head) { return has_at(head, 4, "TFL3", 4); }
-static bool is_packed(struct head head) { return has_at(head, 0, "atte", 4) || has_at(head, 0, "attk", 4); }
+static bool is_packed(struct head head) /* before the number of a set; a spec may begin with "attention" */
+{
+    return (has_at(head, 0, "atte", 4) || has_at(head, 0, "attk", 4)) && has_at(head, 5, "\0\0\0", 3);
+}
 static bool is_packed_model(struct head head) { return has_at(head, 0, "attnmodl", 8); }
 static bool is_compressed(struct head head)
 {

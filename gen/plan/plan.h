@@ -151,6 +151,8 @@ struct plan_isa {
         int64_t keys;   /* fewest keys of such a call */
         int64_t rows;   /* queries that are summed at once */
         int64_t values; /* keys whose values all queries pass before the next ones */
+        int64_t left;   /* those that blocks may leave, at most; 0: blocks are not chosen for them */
+        double cost;    /* of any number of them, in vectors of queries, but for their share; not for templates */
     } few;
     bool fetches_values; /* while keys are scored, their values are prefetched: rows of a head are far apart */
     struct plan_back back;

@@ -199,7 +199,7 @@ void choose_batch(struct plan_isa *p, const struct layer *layer)
 /* Blocks of rows of a layer without attention, rows of x and of y */
 void plan_rowwise(struct plan_isa *p, const struct layer *layer)
 {
-    p->vecs = request_or(&p->request, PLAN_QUERY_VECS, choose_query_vecs(p->isa, layer->seq_len, false));
+    p->vecs = request_or(&p->request, PLAN_QUERY_VECS, choose_query_vecs(p, layer->seq_len, false));
     p->block = p->vecs * p->lanes;
     p->at_once = !p->small;
     if (!p->small || request_asks(&p->request, PLAN_BATCH_ROWS))

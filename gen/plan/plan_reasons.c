@@ -179,7 +179,7 @@ void explain_choices(struct plan_isa *p, const struct layer *layer)
         reason(p, "values of a head are " D64 " bytes apart: they are prefetched while their keys are scored",
                p->layouts[LAYOUT_VALUES].stride[AXIS_TOKEN] * layout_element(p, LAYOUT_VALUES));
     if (p->cached.few_queries > 0)
-        reason(p, "calls of up to " D64 " quer%s and at least " D64 " key%s sum along the features",
+        reason(p, "up to " D64 " quer%s, of a call or left over, sum along the features of at least " D64 " key%s",
                p->cached.few_queries, p->cached.few_queries == 1 ? "y" : "ies", p->few.keys, plural(p->few.keys));
     reason(p, "one part of attend: 1 head x " D64 " query block%s", p->part_blocks, plural(p->part_blocks));
 }

@@ -15,8 +15,13 @@
 #define VALUE_BLOCKS_GAIN 1.5    /* measured: least ratio of the lanes that tokens fill to those that features fill */
 #define FEW_KEYS 4               /* vectors of keys from which on few queries of narrow heads take sums across lanes */
 #define FEW_DEPTH 32             /* features of wider ones; measured, Zen 5: 0.2 to 0.9 of the time with 1 to 32 keys */
+#define FEW_SHALLOW 5            /* queries, at most, of narrower ones; avx512, 16 and 24 features: 5 take 0.9 to 0.97
+                                  * of the time along the queries, 6 to 8 1 to 1.2 */
 #define FEW_VALUES 16            /* of keys 2 KiB apart, as many stay in 32 KiB of L1; measured, Zen 5: 32 and more take
                                   * up to 1.1 of the time */
+#define FEW_COST 0.2             /* beside their share of lanes, over the time of a vector of queries, and */
+#define FEW_NARROW 6.0           /* over features more. Measured, Zen 5: one takes 0.3 (128) to 0.55 (32), half a
+                                  * vector 0.6 to 0.85 */
 #define FAR_BYTES 1024           /* from row to row: of four in a page hardware does not see that others follow */
 #define UNROLL_KEYS_FULL 16      /* "full" for the one reduction whose length is known only at run time */
 
@@ -99,13 +104,17 @@ static void plan_few(struct plan_isa *p, const struct layer *layer)
                  !layer_has_vectors(layer);
     for (int i = 0; i < SCORE_TERMS; i++)
         plain = plain && !(score_terms[i].place == SCORE_TILES && score_has(layer, (enum score_name)i));
-    p->few.keys = min(p->fold->d_score, p->fold->d_value) < FEW_DEPTH ? FEW_KEYS * p->lanes : 1;
+    const int64_t depth = min(p->fold->d_score, p->fold->d_value);
+    p->few.keys = depth < FEW_DEPTH ? FEW_KEYS * p->lanes : 1;
     if (!other || layer_has_cache(layer) || layer->train || layer->portable || p->small || !plain ||
         layer->source_len < p->few.keys || p->fold->d_score < p->lanes || p->fold->d_value < p->lanes)
         return;
     p->few.values = FEW_VALUES;
     p->few.rows = p->isa->registers < 32 ? 2 : 4;
-    p->cached.few_queries = min(layer->seq_len, p->lanes / 2);
+    p->cached.few_queries = min(layer->seq_len, min(p->lanes / 2, depth < FEW_DEPTH ? FEW_SHALLOW : p->lanes));
+    if (layer->projected && layer->w_o == W_O_NONE) /* products would have a block of as many rows */
+        p->few.left = p->cached.few_queries;
+    p->few.cost = FEW_COST + FEW_NARROW / (double)depth;
     p->cached.q_row = row_stride(p, round_up(p->fold->d_score, p->lanes));
     p->cached.o_row = row_stride(p, round_up(p->fold->d_value, p->lanes));
 }
@@ -162,7 +171,9 @@ void plan_shape(struct plan_isa *p, const struct layer *layer)
     p->holds = layer->train && !layer->cross && !layer->pad_skipped &&
                request_or(&p->request, PLAN_SAVED, PLAN_PROJECTIONS) == PLAN_PROJECTIONS;
     p->streams = streams_head(p, layer);
-    p->vecs = request_or(&p->request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len, p->streams));
+    p->at_once = !p->small && layer->scores <= SCORES_WEIGHTS; /* others are written out before */
+    plan_few(p, layer);
+    p->vecs = request_or(&p->request, PLAN_QUERY_VECS, choose_query_vecs(p, layer->seq_len, p->streams));
     p->block = p->vecs * p->lanes;
     /* requested heights are of full tiles: tiles of one vector need more rows to hide the latency */
     const int64_t rows = rows_fit(p, p->vecs), rows_single = p->vecs == 1 ? rows : tile_rows(isa, 1);
@@ -177,7 +188,6 @@ void plan_shape(struct plan_isa *p, const struct layer *layer)
     p->rows_single = p->vecs == 1 ? p->rows : min(min(rows_single, isa->registers - taken - 2), apart);
     p->open_keys = layer->portable ? 1 : p->rows;
     p->open_keys_single = layer->portable ? 1 : p->rows_single;
-    p->at_once = !p->small && layer->scores <= SCORES_WEIGHTS; /* others are written out before */
     int64_t (*const part)(int64_t, int64_t) = p->small ? one_height : near_equal;
     const bool sums = p->rounds_values; /* of whole numbers */
     const int64_t of_sums = sums ? min(rows, of_words) : rows;
@@ -218,6 +228,5 @@ void plan_after_steps(struct plan_isa *p, const struct layer *layer)
 {
     plan_relative(p, layer);
     plan_vectors(p, layer);
-    plan_few(p, layer);
     plan_fetches(p, layer);
 }

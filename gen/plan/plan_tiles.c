@@ -19,6 +19,7 @@
 #define STREAM_CYCLES 1.2        /* what shows of a line of keys or values from L3: half of what it takes. Blocks of 24
                                   * instead of 16 queries: avx2's layers whose heads exceed L2 take as long
                                   * (512 tokens) or 1 to 4 % less (1024 to 4096; measured, Zen 4) */
+#define FEW_GAIN 0.94            /* of the time, for another width: prices of widths are off by 5 % on some cores */
 
 #define DIGIT_REGISTERS 1 /* of a tile that reads digits, for the constant that parts low and high halves of bytes */
 #define DIGIT_VECS 2      /* in a panel of such tiles, and the most rows of one; measured, Zen 4: as fast as any for one
@@ -79,20 +80,35 @@ static double query_tile_cost(const struct isa *isa, int64_t vecs, bool streams)
     return tile_cost(isa, rows, vecs, 0) + lines + SPILL_SLOTS * (double)max(0, (rows + 2) * vecs - isa->registers);
 }
 
-/* Vectors in a query block: full blocks at the cost of their tile, what is left one vector at a time. */
-int64_t choose_query_vecs(const struct isa *isa, int64_t queries, bool streams)
+/* Of the queries that whole blocks leave those that pass as few: what they leave of a vector, unless their vectors are
+ * a block of full width. */
+int64_t few_left(int64_t queries, int64_t block, int64_t lanes, int64_t few)
 {
-    const int64_t total = ceil_div(queries, isa->lanes);
+    const int64_t left = queries % block, over = left % lanes;
+    return over <= few && (left < lanes || left <= block - lanes) ? over : 0;
+}
+
+/* Full blocks at the cost of their tile, what is left one vector at a time, or as at most `few` queries. */
+static double queries_cost(const struct plan_isa *p, int64_t queries, int64_t vecs, int64_t few, bool streams)
+{
+    const int64_t lanes = p->isa->lanes, over = few_left(queries, vecs * lanes, lanes, few);
+    const int64_t vectors = ceil_div(queries - over, lanes);
+    const double by_few = over == 0 ? 0 : p->few.cost + (double)over / (double)lanes;
+    return (double)(vectors / vecs * vecs) * query_tile_cost(p->isa, vecs, streams)
+         + ((double)(vectors % vecs) + by_few) * query_tile_cost(p->isa, 1, streams);
+}
+
+/* Vectors in a query block */
+int64_t choose_query_vecs(const struct plan_isa *p, int64_t queries, bool streams)
+{
+    const int64_t few = p->few.left;
     int64_t best = 1;
-    double best_cost = 0;
-    for (int64_t vecs = 1; vecs <= 4; vecs++) {
-        const double cost = (double)(total / vecs * vecs) * query_tile_cost(isa, vecs, streams)
-                          + (double)(total % vecs) * query_tile_cost(isa, 1, streams);
-        if (vecs == 1 || cost < best_cost) {
+    for (int64_t vecs = 2; vecs <= 4; vecs++)
+        if (queries_cost(p, queries, vecs, 0, streams) < queries_cost(p, queries, best, 0, streams))
             best = vecs;
-            best_cost = cost;
-        }
-    }
+    for (int64_t vecs = 1; vecs <= 4; vecs++)
+        if (queries_cost(p, queries, vecs, few, streams) < FEW_GAIN * queries_cost(p, queries, best, few, streams))
+            best = vecs;
     return best;
 }
 

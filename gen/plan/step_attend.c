@@ -316,14 +316,18 @@ void count_attention(struct model *m, int64_t together, double times)
 /* Tiles and blocks of attention by blocks of queries. */
 void explain_attention(struct plan_isa *p, const struct layer *layer)
 {
-    char size[32], rest[80] = "";
-    const int64_t left = ceil_div(layer->seq_len, p->lanes) % p->vecs;
+    char size[32], rest[80] = "", last[80] = "";
+    const int64_t whole = p->few.left > 0 ? p->lanes : p->block; /* vectors, or blocks alone */
+    const int64_t over = few_left(layer->seq_len, p->block, whole, p->cached.few_queries);
+    const int64_t left = ceil_div(layer->seq_len - over, p->lanes) % p->vecs;
     if (left > 0)
         snprintf(rest, sizeof rest, "; " D64 " vector%s left over, one at a time", left, plural(left));
-    reason(p, "query block " D64 ": " D64 " vector%s, %s for seq_len " D64 "%s%s", p->block, p->vecs, plural(p->vecs),
+    if (over > 0)
+        snprintf(last, sizeof last, "; " D64 " quer%s left over, along the features", over, over == 1 ? "y" : "ies");
+    reason(p, "query block " D64 ": " D64 " vector%s, %s for seq_len " D64 "%s%s%s", p->block, p->vecs, plural(p->vecs),
            why(p, PLAN_QUERY_VECS, p->small ? "the smallest code" : "the cheapest tiles"), layer->seq_len,
-           !request_asks(&p->asked, PLAN_QUERY_VECS) && p->vecs > choose_query_vecs(p->isa, layer->seq_len, false)
-               ? ", as a head's keys and values exceed L2" : "", rest);
+           !request_asks(&p->asked, PLAN_QUERY_VECS) && p->vecs > choose_query_vecs(p, layer->seq_len, false)
+               ? ", as a head's keys and values exceed L2" : "", rest, last);
     reason(p, "scores: tile " D64 " x " D64 ", " D64 " accumulators + " D64 " operand%s + 1 broadcast of %d "
            "registers; single vectors " D64 " x " D64, p->rows, p->block, p->rows * p->vecs, p->vecs,
            plural(p->vecs), p->isa->registers, p->rows_single, p->lanes);

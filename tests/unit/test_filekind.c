@@ -54,6 +54,7 @@ static const struct {
     {BYTES("# a layer\nd_model = 64\nh = 4\nseq_len = 32\n"), "a spec", NULL, "in front of the options"},
     {BYTES("h = 4\nd_model=64\n"), "a spec", NULL, "in front of the options"},
     {BYTES("\xef\xbb\xbf\n # sizes\n\td_model\t= 64\nh = 4 # heads\nmask = cau"), "a spec", NULL, "in front of the options"},
+    {BYTES("attention = cross\nd_model = 64\nh = 4\n"), "a spec", NULL, "in front of the options"},
     {BYTES("name = x\n"), "text", NULL, "safetensors are needed"},
     {BYTES("# attngen\n\nA spec has lines as\n\n    d_model = 768\n"), "text", NULL, "safetensors are needed"},
     {BYTES("const int d_model = 768;\n"), "text", NULL, "safetensors are needed"},

@@ -890,6 +890,29 @@ static void test_linear(void **state)
     }
 }
 
+/* Blocks of queries leave a few that sum along the features, where these are priced lower, and only where they may. */
+static void test_queries_left(void **state)
+{
+    static const struct { const char *isa, *more; int64_t n, vecs; } cases[] = {
+        {"avx512", "", 17, 1}, {"avx512", "", 33, 2}, {"avx512", "", 36, 2}, {"avx512", "", 41, 3}, {"avx512", "", 49, 3},
+        {"avx2", "", 17, 2}, {"avx2", "", 20, 3}, {"avx2", "", 25, 3}, {"avx2", "", 113, 3},
+        {"avx512", "mask = additive\n", 33, 3}, {"avx512", "exact = portable\n", 33, 3},
+        {"avx512", "plan.size = small\n", 33, 1}, {"avx512", "cache = rows\ncache_len = 1000\n", 33, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const bool cached = strstr(cases[i].more, "cache") != NULL;
+        char text[300];
+        snprintf(text, sizeof text, "input = projected\nw_o = none\nh = 8\nd_k = 64\nd_v = 64\nseq_len = %d\n%s%s",
+                 (int)cases[i].n, cached ? "" : "source_len = 1000\n", cases[i].more);
+        struct layer *layer = layer_of(text);
+        struct plan *plan = make_plan(layer);
+        const struct plan_isa *p = plan->isas;
+        while (strcmp(p->isa->name, cases[i].isa) != 0)
+            p++;
+        assert_int_equal(p->vecs, cases[i].vecs);
+        forget(plan, layer);
+    }
+}
+
 /* Where things lie, as lengths and widths decide it. */
 static void test_layouts(void **state)
 {
@@ -1280,7 +1303,8 @@ int main(void)
         cmocka_unit_test(test_requests_of_folding), cmocka_unit_test(test_fold_rule),
         cmocka_unit_test(test_identity_is_not_folded), cmocka_unit_test(test_batches),
         cmocka_unit_test(test_too_large_together), cmocka_unit_test(test_caches),
-        cmocka_unit_test(test_small), cmocka_unit_test(test_linear), cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_small), cmocka_unit_test(test_linear), cmocka_unit_test(test_queries_left),
+        cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_shared_tiles),
         cmocka_unit_test(test_rows_apart),
         cmocka_unit_test(test_asking), cmocka_unit_test(test_parts_have_whole_heads),
