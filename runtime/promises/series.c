@@ -52,7 +52,7 @@ void series_call_compute(struct series_call *call, const struct layer *layer, st
     if (random)
         likely_measure(&call->reference, &call->bounds, layer, &call->inputs, true);
     if (layer->portable)
-        portable_compute(&call->portable, layer, &call->inputs);
+        portable_compute(&call->portable, layer, &call->inputs, NULL);
 }
 
 void series_call_free(struct series_call *call)

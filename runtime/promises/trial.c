@@ -119,7 +119,7 @@ static bool is_portable(struct trial *t, const struct inputs *in, const char *wh
 {
     struct portable expected;
     char why[300];
-    portable_compute(&expected, t->layer, in);
+    portable_compute(&expected, t->layer, in, NULL);
     const bool good = outputs_are(&t->now, t->layer, in, &expected, why);
     portable_free(&expected);
     return good || violated(t, "%s: %.240s", what, why);

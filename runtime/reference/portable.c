@@ -872,7 +872,8 @@ static float *block(struct run *run, const float *x, float *mixed)
     return y;
 }
 
-static void compute(struct portable *of, const struct layer *layer, const struct inputs *given_inputs, const float *dy)
+void portable_compute(struct portable *of, const struct layer *layer, const struct inputs *given_inputs,
+                      const float *dy)
 {
     struct inputs call = *given_inputs;
     const struct inputs *const in = &call;
@@ -917,16 +918,6 @@ static void compute(struct portable *of, const struct layer *layer, const struct
     if (dy != NULL)
         portable_back(&run, dy);
     pool_free(&run.memory);
-}
-
-void portable_compute(struct portable *of, const struct layer *layer, const struct inputs *inputs)
-{
-    compute(of, layer, inputs, NULL);
-}
-
-void portable_train(struct portable *of, const struct layer *layer, const struct inputs *inputs, const float *dy)
-{
-    compute(of, layer, inputs, dy);
 }
 
 void portable_free(struct portable *of)

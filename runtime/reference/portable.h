@@ -20,9 +20,9 @@ struct portable {
             void *cache[CACHE_PARTS];
         };
     };
-    float *gradient[TENSOR_COUNT]; /* of portable_train(), in the tensors' shapes; NULL: the layer has no such one */
+    float *gradient[TENSOR_COUNT]; /* of a call that trains, in the tensors' shapes; NULL: the layer has no such one */
 };
-void portable_compute(struct portable *of, const struct layer *layer, const struct inputs *inputs);
-/* A call that trains: y, which depends on dropout, and gradients of the sum of dy y, as backward adds them to zeros */
-void portable_train(struct portable *of, const struct layer *layer, const struct inputs *inputs, const float *dy);
+/* With dy, in the shape of y, a call that trains: y, which depends on dropout, and gradients of the sum of dy y, as
+ * backward adds them to zeros; NULL: one that does not */
+void portable_compute(struct portable *of, const struct layer *layer, const struct inputs *inputs, const float *dy);
 void portable_free(struct portable *of);

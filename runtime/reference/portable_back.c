@@ -16,7 +16,8 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-#define PART 104 /* tokens of a sequence whose gradients of gains are added up before they are added to others */
+#define PART 104 /* BACK_PART of gen/plan/step_back.c: tokens of a sequence whose gradients of gains are added up before
+                  * they are added to others */
 #define LN_2 0.693147181f
 
 /* Rows of a matrix, `row` apart */
