@@ -291,7 +291,9 @@ broken "D as a sum across lanes" steps/backward.in '$ if PORTABLE then
         const float *of_dz' '$ if false then
     for (size_t row = 0; row < rows; row++) {
         const float *of_dz'
+broken "parts as high as a set's tiles" steps/backward.in 'plan.back.part_rows' '(plan.back.part_rows + 8)'
+printf '%s\n' "name = broken" "d_model = 24" "h = 1" "d_k = 1" "d_v = 90" "seq_len = 40" "mask = causal" "train = true" \
+    "exact = portable" >"$work/broken.layer"
 broken "what fills a vector of an infinite gradient" steps/backward.in \
     'vec_load_first(at, min_size(LANES, columns - c))' 'vec_load_first(at, min_size(LANES, row_step - c))'
-broken "parts as high as a set's tiles" steps/backward.in 'plan.back.part_rows' '(plan.back.part_rows + 8)'
 tally
