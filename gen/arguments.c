@@ -107,9 +107,16 @@ bool arguments_read(struct arguments *a, int argc, char **argv, struct diag *dia
         return diag->errors == 0;
     if (a->explain && a->folder == NULL && a->deps != NULL)
         diag_error(diag, "attngen", "--deps with --explain needs -o, or nothing is written");
-    if (a->specs_alone && (a->size != NULL || a->split))
-        diag_error(diag, "attngen import", "--specs writes no C, which --%s is for; give it to attngen model",
-                   a->split ? "split" : "size");
+    const struct { const char *name; bool given, of_c; } writes[] = { /* what is for files, and for C alone */
+        {"split", a->split, true}, {"size", a->size != NULL, true}, {"isa", a->isas != NULL, false},
+        {"deps", a->deps != NULL, false}, {"specs", a->specs_alone, false}};
+    for (size_t i = 0; i < sizeof writes / sizeof *writes && diag->errors == 0; i++)
+        if (writes[i].given && a->list)
+            diag_error(diag, "attngen import", "--list writes nothing, which --%s is for; leave out one of them",
+                       writes[i].name);
+        else if (writes[i].given && a->specs_alone && writes[i].of_c)
+            diag_error(diag, "attngen import", "--specs writes no C, which --%s is for; give it to attngen model",
+                       writes[i].name);
     if (a->any_cpu && a->plan == NULL)
         diag_error(diag, "attngen", "--any-cpu needs --plan; only a plan names a CPU");
     if (a->batch != 0 && !a->explain)

@@ -817,7 +817,7 @@ int command_selftest(const struct options *options)
     struct selftest s = {.options = options, .spec = options->specs[0]};
     const struct compile_options *compile = &options->compile;
     s.layer = layer_read(s.spec, compile->set, compile->set_count, &s.diag);
-    if (s.layer != NULL && choose_sizes(&s) && draw_inputs(&s) &&
+    if (s.layer != NULL && options_fit(options, s.layer, s.spec, &s.diag) && choose_sizes(&s) && draw_inputs(&s) &&
         compile_folds(&s.folds, s.spec, s.layer->name, compile, &s.diag)) {
         for (int pairs = 0; pairs <= has_pairs(&s); pairs++)
             compute(&s, pairs);

@@ -200,6 +200,10 @@ check "too many queries" ends 2 'n = 23' "$ATTNRUN" selftest --n 23 "$spec"
 check "a length past the keys" ends 2 'lengths = 9' "$ATTNRUN" selftest --n 8 --lengths 8,9 "$spec"
 check "more lengths than sequences" ends 2 'more numbers' "$ATTNRUN" selftest --n 8 --lengths 8,1,2 "$spec"
 check "lengths without padding" ends 2 'lengths is for' "$ATTNRUN" selftest --lengths 3 "$tiny"
+for command in selftest check bench roof; do
+    check "$command: keys of self-attention" ends 2 '--m is for cross-attention' "$ATTNRUN" $command --m 3 "$tiny"
+done
+check "tune: keys of self-attention" ends 2 '--m is for cross-attention' "$ATTNRUN" tune --m 3 -o none "$tiny"
 for lengths in 3x 1,,2 '' , 99999999999 -1; do
     check "lengths that are none: '$lengths'" \
         ends 2 'lengths cannot be' "$ATTNRUN" selftest --lengths "$lengths" "$spec"

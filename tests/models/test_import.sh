@@ -38,7 +38,12 @@ check "--size reaches the C" eval '"$attngen" import "$models/bert" -o sized --i
     test $(wc -c <sized/bert_layer.c) -lt $(wc -c <made_at_once/bert_layer.c)'
 check "as of attngen model" eval '"$attngen" model sized/bert.layers -o sized_c --isa scalar --size small &&
     cp sized/*.layer* sized_c && diff -r sized sized_c'
-ends 2 "$attngen" import "$models/bert" -o none --specs --size small; says "--specs writes no C, which --size is for"
+for option in "--size small" --split; do
+    ends 2 "$attngen" import "$models/bert" -o none --specs $option; says "--specs writes no C, which ${option%% *} is for"
+done
+for option in "--size small" "--isa scalar" --split "--deps none" --specs; do
+    ends 2 "$attngen" import --list "$models/bert" $option; says "--list writes nothing, which --"
+done
 ends 0 "$attngen" import "$models/llama" --specs -o large --cache-len 40000000
 says "large/llama.layers: note: about 0.0 GB of packed weights (--weight-type bf16: 0.0, i8: 0.0, i4: 0.0); \
 0.0 GB of memory to pack them; 5.1 GB of cache for each sequence (--cache-len and --cache-type make that less)"

@@ -338,6 +338,16 @@ packed "$work/llama/llama.layers" --weights tests/models/imports/bert/model.safe
 check "and with 2" test $? -eq 2 -a ! -e "$work/none" -a ! -e "$work/none.part"
 packed "$work/llama/llama.layers" --weights "$work/nowhere" --isa scalar -o "$work/none"
 check "no weights are an error" grep -q "give the folder of config.json" "$work/text"
+packed "$work/llama/llama.layers" --weights "$work/llama/llama.layers" --isa scalar -o "$work/none"
+check "a file of another kind is named" grep -q "llama.layers: error: is a model's NAME.layers; " "$work/text"
+mkdir "$work/pointer" && echo "version https://git-lfs.github.com/spec/v1" >"$work/pointer/model.safetensors"
+packed "$work/llama/llama.layers" --weights "$work/pointer" --isa scalar -o "$work/none"
+check "in a folder too" grep -q "model.safetensors: error: is a git-lfs pointer" "$work/text"
+for option in "--prefix a." --zero-bias --norm-plus-one "--plan $work/none"; do
+    packed "$work/llama/llama.layers" --weights tests/models/imports/llama --isa scalar -o "$work/none" $option
+    check "$option is for a layer" grep -q "are for a single layer" "$work/text"
+done
+check "of all these nothing is written" test ! -e "$work/none"
 foreign=neon
 [ "$(uname -m)" = aarch64 ] && foreign=avx2
 cat >"$work/foreign.c" <<'END'
