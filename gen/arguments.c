@@ -148,27 +148,6 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Writes " WORD", quoted for a shell where it must be; what could end or break a comment becomes '?'. */
-static void print_word(FILE *out, const char *word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
-    const bool quote = *word == '\0' || word[strspn(word, plain)] != '\0';
-    fputs(quote ? " '" : " ", out);
-    for (const char *c = word; *c != '\0';) {
-        const size_t bytes = text_character(c);
-        const bool comment = c > word && ((c[-1] == '*' && *c == '/') || (c[-1] == '/' && *c == '*'));
-        if (*c == '\'')
-            fputs("'\\''", out);
-        else if (bytes == 0 || comment || text_turns(c))
-            putc('?', out);
-        else
-            fwrite(c, 1, bytes, out);
-        c += bytes > 0 ? bytes : 1;
-    }
-    if (quote)
-        putc('\'', out);
-}
-
 static void print_isas(FILE *out, unsigned isas)
 {
     const unsigned scalar = 1; /* row 0, which others imply */
@@ -189,12 +168,12 @@ char *arguments_command(const struct arguments *a, const char *spec, unsigned is
         fputs(" --split", out);
     for (size_t i = 0; i < a->set.count; i++) {
         fputs(" --set", out);
-        print_word(out, a->set.text[i]);
+        text_print_word(out, a->set.text[i]);
     }
     if (a->plan != NULL) {
         fputs(" --plan", out);
-        print_word(out, base_name(a->plan));
+        text_print_word(out, base_name(a->plan));
     }
-    print_word(out, base_name(spec));
+    text_print_word(out, base_name(spec));
     return text_end(&text);
 }

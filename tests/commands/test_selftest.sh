@@ -192,7 +192,11 @@ mkdir empty && cd empty || exit 3
 spec=$root/tests/vectors/every_mask.layer tiny=$root/examples/tiny.layer
 check "no spec" ends 2 'needs one spec' "$ATTNRUN" selftest
 "$ATTNRUN" selftest --set 'h = 4 # */ int stray; /*' "$tiny" -o comment_test.c
-check "a comment of --set stays in the comment" grep -qF 'h = 4 # * / int stray; / *' comment_test.c
+check "a comment of --set stays in the comment" grep -qF "'h = 4 # *? int stray; /?'" comment_test.c
+odd=$'a\u202eb\u2028c\xff\e[31md/*e.layer'
+odd=${odd//\//_} && cp "$tiny" "$odd"
+check "a hostile name of a spec" "$ATTNRUN" selftest "$odd" -o odd_test.c
+check "stays readable" grep -qF "'a???b???c??[31md_*e.layer'" odd_test.c
 check "two specs" ends 2 'needs one spec' "$ATTNRUN" selftest "$spec" "$tiny"
 check "a bad spec" ends 2 'h = 5 does not divide' "$ATTNRUN" selftest --set h=5 "$tiny"
 check "a bad plan" ends 2 'plan.fold' "$ATTNRUN" selftest --set plan.fold=maybe "$tiny"
