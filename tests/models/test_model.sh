@@ -226,7 +226,7 @@ check "which have the same tokens alone" cmp "$work/alone" "$work/together"
 
 # examples/bge: a folder with modules and a reranker
 mkdir -p "$work/bge/1_Pooling" && cp "$checkpoint"/* "$work/bge" && echo '{"pooling_mode_cls_token": true}' >"$work/bge/1_Pooling/config.json"
-echo '[{"path": "", "type": "a.Transformer"}, {"path": "1_Pooling", "type": "a.Pooling"}, {"path": "2", "type": "a.Normalize"}]' \
+echo '[{"path": "", "type": "sentence_transformers.models.Transformer"}, {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}, {"path": "2", "type": "sentence_transformers.models.Normalize"}]' \
     >"$work/bge/modules.json"
 check "examples/bge builds" make -s -C examples/bge ATTNGEN="$ATTNGEN" OUT="$work/example_bge" MODEL="$work/bge" IMPORT="--isa scalar" \
     RERANKER="$root/tests/models/imports/roberta_classes" CFLAGS="-O0 -Wpedantic -Werror" all
