@@ -33,7 +33,7 @@ static bool no_tensor(const char *name, const void *context)
     return (void)name, (void)context, false;
 }
 
-/* Whether the model is there: a file of tensors, or a folder with one or with an index, whose files the program reads */
+/* Whether the model is there: a file of tensors, or a folder with one, or with an index of files for the program */
 static bool is_there(const char *path, struct diag *diag)
 {
     struct stat of, whole;
