@@ -109,9 +109,16 @@ bool arguments_read(struct arguments *a, int argc, char **argv, struct diag *dia
         return diag->errors == 0;
     if (a->explain && a->folder == NULL && a->deps != NULL)
         diag_error(diag, "attngen", "--deps with --explain needs -o, or nothing is written");
-    if (a->specs_alone && (a->size != NULL || a->split))
-        diag_error(diag, "attngen import", "--specs writes no C, which --%s is for; give it to attngen model",
-                   a->split ? "split" : "size");
+    const struct { const char *name; bool given, of_c; } writes[] = { /* what is for files, and for C alone */
+        {"split", a->split, true}, {"size", a->size != NULL, true}, {"isa", a->isas != NULL, false},
+        {"deps", a->deps != NULL, false}, {"specs", a->specs_alone, false}};
+    for (size_t i = 0; i < sizeof writes / sizeof *writes && diag->errors == 0; i++)
+        if (writes[i].given && a->list)
+            diag_error(diag, "attngen import", "--list writes nothing, which --%s is for; leave out one of them",
+                       writes[i].name);
+        else if (writes[i].given && a->specs_alone && writes[i].of_c)
+            diag_error(diag, "attngen import", "--specs writes no C, which --%s is for; give it to attngen model",
+                       writes[i].name);
     if (a->any_cpu && a->plan == NULL)
         diag_error(diag, "attngen", "--any-cpu needs --plan; only a plan names a CPU");
     if (a->batch != 0 && !a->explain)
@@ -143,27 +150,6 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Writes " WORD", quoted for a shell where it must be; what could end or break a comment becomes '?'. */
-static void print_word(FILE *out, const char *word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
-    const bool quote = *word == '\0' || word[strspn(word, plain)] != '\0';
-    fputs(quote ? " '" : " ", out);
-    for (const char *c = word; *c != '\0';) {
-        const size_t bytes = text_character(c);
-        const bool comment = c > word && ((c[-1] == '*' && *c == '/') || (c[-1] == '/' && *c == '*'));
-        if (*c == '\'')
-            fputs("'\\''", out);
-        else if (bytes == 0 || comment || text_turns(c))
-            putc('?', out);
-        else
-            fwrite(c, 1, bytes, out);
-        c += bytes > 0 ? bytes : 1;
-    }
-    if (quote)
-        putc('\'', out);
-}
-
 static void print_isas(FILE *out, unsigned isas)
 {
     const unsigned scalar = 1; /* row 0, which others imply */
@@ -184,12 +170,12 @@ char *arguments_command(const struct arguments *a, const char *spec, unsigned is
         fputs(" --split", out);
     for (size_t i = 0; i < a->set.count; i++) {
         fputs(" --set", out);
-        print_word(out, a->set.text[i]);
+        text_print_word(out, a->set.text[i]);
     }
     if (a->plan != NULL) {
         fputs(" --plan", out);
-        print_word(out, base_name(a->plan));
+        text_print_word(out, base_name(a->plan));
     }
-    print_word(out, base_name(spec));
+    text_print_word(out, base_name(spec));
     return text_end(&text);
 }

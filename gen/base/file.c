@@ -46,14 +46,16 @@ char *file_bytes_open(int file, size_t max_size, size_t *size)
 static const struct {
     size_t limit; /* of bytes */
     const char *right, *usual;
+    enum file_own own; /* what it is */
 } kinds[] = {
     [WHOLE_SPEC] = {MIB, "give the path of a spec file, or a model's folder to attngen import",
                     "a spec has some twenty lines"},
-    [WHOLE_LAYERS] = {16 * MIB, "give the path of a NAME.layers", "no model has so many layers"},
-    [WHOLE_PLAN] = {MIB, "give the path of a plan file", "this is not a plan file"},
+    [WHOLE_LAYERS] = {16 * MIB, "give the path of a NAME.layers", "no model has so many layers", FILE_LAYERS},
+    [WHOLE_PLAN] = {MIB, "give the path of a plan file", "this is not a plan file", FILE_PLAN},
     [WHOLE_TEMPLATE] = {MIB, "name a folder of templates", "a template has some hundred lines"},
-    [WHOLE_CONFIG] = {16 * MIB, "the file that was saved with the model is needed", "a model's has some KiB"},
-    [WHOLE_RESULTS] = {1024 * MIB, "name a file of results", "split the sweep"},
+    [WHOLE_CONFIG] = {16 * MIB, "the file that was saved with the model is needed", "a model's has some KiB",
+                      FILE_JSON},
+    [WHOLE_RESULTS] = {1024 * MIB, "name a file of results", "split the sweep", FILE_JSON},
     [WHOLE_LABELS] = {64 * MIB, "name a text file with one label a line", "one label a line is needed"},
     [WHOLE_OURS] = {1024 * MIB, "it is made again when it is removed", "what attngen and attnrun write is shorter"},
 };
@@ -88,8 +90,11 @@ char *file_read(const char *path, enum file_whole kind, size_t *size, struct dia
     const int error = errno;
     close(file);
     const bool other = bytes != NULL && kind == WHOLE_SPEC && file_is_other(path, bytes, *size, FILE_SPEC, diag);
+    const char *is = bytes != NULL ? file_kind(bytes, *size, kinds[kind].own) : NULL;
     if (bytes == NULL)
         diag_environment(diag, path, "cannot be read: %s; %s", strerror(error), kinds[kind].right);
+    else if (is != NULL)
+        diag_error(diag, path, "is %s; %s", is, kinds[kind].right);
     else if (!other && *size > limit)
         diag_error(diag, path, "longer than %zu MiB; %s", limit / MIB, kinds[kind].usual);
     else if (!other)

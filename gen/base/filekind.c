@@ -151,6 +151,8 @@ static bool is_layers(struct head head)
                              contains(head, "\n[decoder "));
 }
 
+static bool is_plan(struct head head) { return is_text(head) && contains(head, "\nfingerprint = "); }
+
 /* ---- what they are ----------------------------------------------------------------------------------------------- */
 
 #define KEYS "a spec is text with lines of key = value, d_model = 768 say"
@@ -197,6 +199,7 @@ static const struct kind {
     {is_layers, "a model's NAME.layers",
      {"attngen model makes its C and attnrun pack --all its packed file; a spec is one of the .layer files beside it",
       "it goes in front of the options; --weights takes the model's folder or safetensors"}},
+    {is_plan, "a plan of attnrun tune", {"give it with --plan; " KEYS, "it goes with --plan; safetensors are needed"}},
     {is_spec, "a spec", {NULL, "it goes in front of the options; --in and --weights take safetensors"}},
     /* read as a spec, whose wrong lines are then reported */
     {is_text, "text", {NULL, "safetensors are needed"}},
@@ -213,4 +216,14 @@ bool file_is_other(const char *path, const void *head, size_t length, enum file_
         return kinds[i].right[use] != NULL;
     }
     return false;
+}
+
+const char *file_kind(const void *head, size_t length, enum file_own own)
+{
+    static bool (*const owns[])(struct head head) = {NULL, is_layers, is_plan, is_json};
+    const struct head begin = {head, length < FILE_HEAD ? length : FILE_HEAD};
+    for (size_t i = 0; length > 0 && own != FILE_ANY && !owns[own](begin) && kinds[i].is != is_text; i++)
+        if (kinds[i].is(begin))
+            return kinds[i].what;
+    return NULL;
 }

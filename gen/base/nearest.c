@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Levenshtein's distance, letter case apart. */
+/* Levenshtein's distance, letter case apart; else a word that is a part of what was typed, as in key_padding. */
 #include "base/nearest.h"
 
 #include <ctype.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,9 +27,19 @@ static size_t distance(const char *a, size_t rows, const char *b, size_t columns
     return row[columns];
 }
 
+/* Whether `word` stands in `typed` between separators or its ends */
+static bool is_part(const char *typed, size_t length, const char *word, size_t letters)
+{
+    for (size_t at = 0; at + letters <= length; at++)
+        if ((at == 0 || strchr("_-. ", typed[at - 1]) != NULL) && strncmp(typed + at, word, letters) == 0 &&
+            (at + letters == length || strchr("_-. ", typed[at + letters]) != NULL))
+            return true;
+    return false;
+}
+
 struct nearest nearest_to(const char *typed, size_t length)
 {
-    return (struct nearest){typed, NULL, length, length > LETTERS ? 0 : length <= 3 ? length : 3 + length / 9, ""};
+    return (struct nearest){typed, NULL, length, length > LETTERS ? 0 : length <= 3 ? length : 3 + length / 9, 0, ""};
 }
 
 static void offer(struct nearest *nearest, const char *word, size_t columns, const char *ours)
@@ -39,6 +50,11 @@ static void offer(struct nearest *nearest, const char *word, size_t columns, con
     if (d < nearest->below) {
         nearest->below = d;
         nearest->word = ours;
+        nearest->part = 0;
+    } else if ((nearest->word == NULL || nearest->part > 0) && columns > 2 && columns > nearest->part &&
+               is_part(nearest->typed, nearest->length, word, columns)) {
+        nearest->word = ours;
+        nearest->part = columns;
     }
 }
 

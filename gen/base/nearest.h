@@ -12,6 +12,7 @@
 struct nearest {
     const char *typed, *word; /* NULL: none is near */
     size_t length, below;     /* of `typed`; the distance that the next word must be below */
+    size_t part;              /* letters of `word`, where it is a part of `typed` and none is near; else 0 */
     const char *before;       /* put before the word in messages: "--" for options, else "" */
 };
 

@@ -65,3 +65,23 @@ void text_disarm(char *text)
                 *text++ = '?';
     }
 }
+
+void text_print_word(FILE *out, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
+    const bool quote = *word == '\0' || word[strspn(word, plain)] != '\0';
+    fputs(quote ? " '" : " ", out);
+    for (const char *c = word; *c != '\0';) {
+        const size_t bytes = text_character(c);
+        const bool comment = c > word && ((c[-1] == '*' && *c == '/') || (c[-1] == '/' && *c == '*'));
+        if (*c == '\'')
+            fputs("'\\''", out);
+        else if (bytes == 0 || comment || text_turns(c))
+            putc('?', out);
+        else
+            fwrite(c, 1, bytes, out);
+        c += bytes > 0 ? bytes : 1;
+    }
+    if (quote)
+        putc('\'', out);
+}

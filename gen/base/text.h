@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 static inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static inline bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -22,3 +23,5 @@ size_t text_character(const char *text);
 bool text_turns(const char *text);
 /* Replaces each byte of such characters, but for new lines and tabulators, by '?'. */
 void text_disarm(char *text);
+/* Writes " WORD", quoted for a shell where it must be; what could end or break a comment becomes '?'. */
+void text_print_word(FILE *out, const char *word);

@@ -106,7 +106,8 @@ local function add_pooling(model)
         model:wrong("", "modules.json is no list of modules")
     end
     for i, module in ipairs(type(modules) == "table" and modules or {}) do
-        local class = type(module) == "table" and type(module.type) == "string" and module.type:match("[%w_]+$") or ""
+        local class = type(module) == "table" and type(module.type) == "string" and module.type or ""
+        class = class:match("^sentence_transformers%.[%w_.]-([%w_]+)$") or class -- others are the model's own code
         local path = type(module) == "table" and module.path
         local folder = type(path) == "string" and path:find("^[%w_-]+/?$") and path:gsub("/$", "")
         if class == "Pooling" and i > 1 and not kind and folder then

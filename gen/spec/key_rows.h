@@ -7,8 +7,9 @@
  */
 KEY(NAME, name, NAME, .steers = STEERS_NOTHING, .of = OF_ALL, .nicknames = {{"prefix", ""}})
 KEY(LAYER, layer, WORD, FIELD(kind), .of = OF_ALL,
-    .words = {{"attention", LAYER_ATTENTION, NULL}, {"ffn", LAYER_FFN, NULL}, {"linear", LAYER_LINEAR, NULL},
-              {"recurrent", LAYER_RECURRENT, "linear_attention gated_delta_net"},
+    .words = {{"attention", LAYER_ATTENTION, NULL}, {"ffn", LAYER_FFN, "mlp feed_forward"},
+              {"linear", LAYER_LINEAR, NULL},
+              {"recurrent", LAYER_RECURRENT, "linear_attention gated_delta_net gated_deltanet"},
               {"conv", LAYER_CONV, "conv1d causal_conv causal_conv1d depthwise CausalConvWithState"}})
 KEY(RULE, rule, WORD, FIELD(rule), .absent = RULE_GATED_DELTA, .steers = STEERS_ALWAYS, OF_STATE,
     .words = {{"linear", RULE_LINEAR, NULL}, {"gated", RULE_GATED, "gla retention"}, {"delta", RULE_DELTA, NULL},
@@ -32,8 +33,8 @@ KEY(D_MODEL, d_model, SIZE, FIELD(d_model), .from = {KEY_D_IN, KEY_CHANNELS}, .e
 KEY(H, h, SIZE, FIELD(h), .example = "12", .steers = STEERS_ALWAYS, .context = "H", .of = OF_HEADS,
     .nicknames = {{"num_attention_heads n_head n_heads num_heads nhead q_num_heads heads_q", ""}})
 KEY(H_KV, h_kv, SIZE, FIELD(h_kv), .from = {KEY_H}, .steers = STEERS_ALWAYS, .context = "H_KV", .of = OF_HEADS,
-    .nicknames = {{"num_key_value_heads n_kv_heads num_kv_heads n_kv_head kv_num_heads num_query_groups enable_gqa",
-                   ""}})
+    .nicknames = {{"num_key_value_heads n_kv_heads num_kv_heads n_kv_head kv_num_heads kv_heads num_query_groups "
+                   "enable_gqa", ""}})
 KEY(H_V, h_v, SIZE, FIELD(h_v), .from = {KEY_H_KV}, .steers = STEERS_ALWAYS, .context = "H_V", OF_STATE,
     .nicknames = {{"linear_num_value_heads num_v_heads", ", with layer = recurrent"}})
 KEY(CONV_TAPS, conv_taps, COUNT, FIELD(conv_taps), .steers = STEERS_ALWAYS, .context = "CONV_TAPS",
@@ -101,7 +102,7 @@ KEY(SOURCE_KEPT, source_kept, SWITCH, FIELD(source_kept), .context = "SOURCE_KEP
 KEY(CACHE, cache, WORD, FIELD(cache), .untrained = "cache = none",
     .words = {{"none", CACHE_NONE, NULL}, {"rows", CACHE_ROWS, "true static dynamic"},
               {"ring", CACHE_RING, "sliding sliding_window rolling"}, {"paged", CACHE_PAGED, NULL}},
-    .nicknames = {{"use_cache past_key_values kv_cache", ""}})
+    .nicknames = {{"use_cache past_key_values kv_cache past_present_share_buffer", ""}})
 KEY(CACHE_TYPE, cache_type, WORD, FIELD(cache_type), .of = OF_ATTENTION | OF_STATES, .restated = true,
     .has_meaning = keeps_numbers, .idle = "there is no cache; leave it out, or write cache = rows",
     .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO},
@@ -116,7 +117,7 @@ KEY(OFFSET, offset, WORD, FIELD(offset), .restated = true,
     .idle = "in self-attention a query's position is its row; leave it out, or write attention = cross")
 KEY(MASK, mask, MASK, FIELD(mask), .steers = STEERS_ALWAYS, .of = OF_ALL,
     .words = {{"none", 0, "full bidirectional false off no"},
-              {"causal", MASK_CAUSAL, "is_causal causal_mask look_ahead lower_triangular tril autoregressive "
+              {"causal", MASK_CAUSAL, "is_causal causal_mask look_ahead lower_triangular tril triu autoregressive "
                "unidirectional true"},
               {"padding", MASK_PADDING, "pad key_padding_mask padding_mask attention_mask lengths"},
               {"no_self", MASK_NO_SELF, NULL}, {"window", MASK_WINDOW, "sliding_window sliding local local_window swa"},
@@ -164,7 +165,7 @@ KEY(NORM_EPS, norm_eps, POSITIVE, FIELD(norm_eps), .absent = 1e-6, .steers = STE
     .of = OF_ROWS, .has_meaning = has_norm,
     .idle = "there is no norm; leave it out, or write qk_norm = rms or a block",
     .nicknames = {{"rms_norm_eps", ", with qk_norm = rms where q and k are normed, norm = rms in a block"},
-                  {"layer_norm_eps layer_norm_epsilon eps", ""}})
+                  {"layer_norm_eps layer_norm_epsilon norm_epsilon eps", ""}})
 KEY(QK_NORM_EPS, qk_norm_eps, POSITIVE, FIELD(qk_norm_eps), .from = {KEY_NORM_EPS}, .absent = 1e-6,
     .steers = STEERS_NOTHING, .context = "QK_NORM_EPS", .of = OF_HEADS, .has_meaning = has_qk_norm,
     .idle = "q and k are not normed; leave it out, or write qk_norm = rms")

@@ -532,7 +532,8 @@ static int bench_spec(const struct options *options, const char *spec, bool of_r
     struct kernel kernel = {0};
     struct layer *layer = layer_read(spec, options->compile.set, options->compile.set_count, &diag);
     int code = EXIT_GOOD;
-    if (layer != NULL && compile_kernel(&kernel, spec, layer->name, &options->compile, &diag)) {
+    if (layer != NULL && options_fit(options, layer, spec, &diag) &&
+        compile_kernel(&kernel, spec, layer->name, &options->compile, &diag)) {
         struct job job = {.options = options, .layer = layer, .call = kernel.call, .spec = spec, .headed = headed,
                           .of_roofs = of_roofs};
         struct bench_call calls[MAX_CALLS];

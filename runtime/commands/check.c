@@ -197,7 +197,7 @@ static void check_spec(const struct options *options, const char *spec, struct t
     struct check c = {.options = options, .spec = spec};
     const size_t failed = tally->failed, judged = tally->passed + tally->failed, skipped = tally->skipped;
     c.layer = layer_read(spec, options->compile.set, options->compile.set_count, &c.diag);
-    bool good = c.layer != NULL && choose_draw(&c) &&
+    bool good = c.layer != NULL && options_fit(options, c.layer, spec, &c.diag) && choose_draw(&c) &&
                 compile_kernel(&c.kernel, spec, c.layer->name, &options->compile, &c.diag) && make_plain(&c);
     if (good)
         check_kernels(&c, tally);

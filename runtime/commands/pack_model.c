@@ -10,6 +10,7 @@
 
 #include "base/embedded.h"
 #include "base/replace.h"
+#include "base/tensors.h"
 #include "commands.h"
 #include "plan/isa.h"
 #include "base/memory.h"
@@ -27,12 +28,23 @@ static bool numbers_of(const struct options *options, char names[200], char numb
     return diag->errors == 0;
 }
 
+static bool no_tensor(const char *name, const void *context)
+{
+    return (void)name, (void)context, false;
+}
+
+/* Whether the model is there: a file of tensors, or a folder with one, or with an index of files for the program */
 static bool is_there(const char *path, struct diag *diag)
 {
-    struct stat of;
-    if (stat(path, &of) == 0)
-        return true;
-    return diag_environment(diag, path, "cannot be read: %s; give the folder of config.json", strerror(errno));
+    struct stat of, whole;
+    struct tensors none = {0};
+    if (stat(path, &of) != 0)
+        return diag_environment(diag, path, "cannot be read: %s; give the folder of config.json", strerror(errno));
+    char *file = S_ISDIR(of.st_mode) ? text_join("%s/model.safetensors", path) : text_copy(path);
+    const bool good = stat(file, &whole) != 0 || tensors_read_some(&none, file, no_tensor, NULL, diag);
+    tensors_free(&none);
+    free(file);
+    return good;
 }
 
 static bool pack(const struct options *options, const char *program, const char *name, const char *out,
@@ -77,6 +89,10 @@ int command_pack_model(const struct options *options)
         diag_error(&diag, "--weights", "is missing; give the folder of the model, or its model.safetensors");
     else if (options->format != NULL || options->symbol != NULL)
         diag_error(&diag, "--all", "writes one file to be mapped; --format and --symbol are for a single layer");
+    else if (options->weights.prefix != NULL || options->weights.zero_bias || options->weights.norm_plus_one ||
+             options->compile.plan != NULL)
+        diag_error(&diag, "--all", "NAME.layers says what each weight is; --plan, --prefix, --zero-bias and "
+                   "--norm-plus-one are for a single layer");
     else if (folder != NULL && (options->out == NULL || file_possible(options->out, &diag)) &&
              compile_model(options->specs[0], folder, (const char *)packer->data, &compile, &name, &program, &diag)) {
         out = options->out != NULL ? text_copy(options->out) : text_join("%s.packed", name);

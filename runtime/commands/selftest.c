@@ -13,6 +13,7 @@
 
 #include "base/arith.h"
 #include "base/embedded.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "commands.h"
 #include "inputs/draw.h"
@@ -568,14 +569,6 @@ static void print_memory(struct selftest *s)
     fprintf(s->out, "%.3g", bytes);
 }
 
-/* Prints text inside a comment, which it must not end. */
-static void print_in_comment(struct selftest *s, const char *text)
-{
-    for (; *text != '\0'; text++)
-        fprintf(s->out, strncmp(text, "*/", 2) == 0 || strncmp(text, "/*", 2) == 0 ? "%c " : "%c",
-                *text == '\n' ? ' ' : *text);
-}
-
 /* The options that this file depends on; a path would make it depend on where it was written. */
 static void print_command(struct selftest *s)
 {
@@ -588,12 +581,10 @@ static void print_command(struct selftest *s)
     if (o->lengths != NULL)
         fprintf(s->out, " --lengths %s", o->lengths);
     for (size_t i = 0; i < o->compile.set_count; i++) {
-        fputs(" --set '", s->out);
-        print_in_comment(s, o->compile.set[i]);
-        putc('\'', s->out);
+        fputs(" --set", s->out);
+        text_print_word(s->out, o->compile.set[i]);
     }
-    putc(' ', s->out);
-    print_in_comment(s, slash != NULL ? slash + 1 : s->spec);
+    text_print_word(s->out, slash != NULL ? slash + 1 : s->spec);
 }
 
 /* ---- what the text names ---- */
@@ -817,7 +808,7 @@ int command_selftest(const struct options *options)
     struct selftest s = {.options = options, .spec = options->specs[0]};
     const struct compile_options *compile = &options->compile;
     s.layer = layer_read(s.spec, compile->set, compile->set_count, &s.diag);
-    if (s.layer != NULL && choose_sizes(&s) && draw_inputs(&s) &&
+    if (s.layer != NULL && options_fit(options, s.layer, s.spec, &s.diag) && choose_sizes(&s) && draw_inputs(&s) &&
         compile_folds(&s.folds, s.spec, s.layer->name, compile, &s.diag)) {
         for (int pairs = 0; pairs <= has_pairs(&s); pairs++)
             compute(&s, pairs);

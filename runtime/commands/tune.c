@@ -838,7 +838,8 @@ int command_tune(const struct options *options)
     t->diag = &diag;
     pin_to_this_core();
     t->layer = layer_read(t->spec, options->compile.set, options->compile.set_count, &diag);
-    if (t->layer != NULL && choose_draw(t) && file_possible(options->out, &diag))
+    if (t->layer != NULL && options_fit(options, t->layer, t->spec, &diag) && choose_draw(t) &&
+        file_possible(options->out, &diag))
         tune_all(t);
     const int code = command_end(&diag, t->wrong > 0);
     subject_free(&t->subject);

@@ -269,6 +269,12 @@ struct inputs_draw options_draw(const struct options *options, const struct laye
                                 .batch = given_or(options->batch, (int64_t)batch)};
 }
 
+bool options_fit(const struct options *options, const struct layer *layer, const char *spec, struct diag *diag)
+{
+    return options->m == UNSET || !layer_is_square(layer) ||
+           diag_error(diag, spec, "--m is for cross-attention; this layer has as many keys as queries, --n");
+}
+
 /* Whether `name` is in a list joined by commas; NULL is an empty list */
 static bool lists(const char *list, const char *name)
 {

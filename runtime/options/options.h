@@ -56,6 +56,8 @@ void options_free(struct options *options);
 /* Prints "  repeat: …": the command that does the same again in a shell, with variables, the options that were given,
  * and the seed. */
 void options_repeat(const struct options *options, enum command_bit command, const char *spec, FILE *out);
+/* Whether they suit the layer; else `diag` says why not. */
+bool options_fit(const struct options *options, const struct layer *layer, const char *spec, struct diag *diag);
 /* What the options say of the call to draw: else `batch` sequences of all positions. */
 struct inputs_draw options_draw(const struct options *options, const struct layer *layer, size_t batch);
 /* Whether `name` stands in the list given with --isa, or there is none. */

@@ -10,7 +10,7 @@
 
 #define LABEL_LIMIT 16 /* maximum of characters of a label that are shown */
 
-/* Cuts a label that is long; false if it is not text. */
+/* Cuts a label that is long, and disarms what turns the direction of writing; false if it is not text. */
 static bool trim_label(char *text, size_t *characters)
 {
     char *cut = text, *at = text;
@@ -20,6 +20,11 @@ static bool trim_label(char *text, size_t *characters)
         bytes = text_character(at);
         if (bytes == 0)
             return false;
+        if (text_turns(at)) {
+            *at = '?';
+            memmove(at + 1, at + bytes, strlen(at + bytes) + 1);
+            bytes = 1;
+        }
         if (++*characters == LABEL_LIMIT)
             cut = at;
     }

@@ -72,7 +72,7 @@ check "readable by all whom the umask lets" test "$(stat -c %a all.svg)" = "$(pr
 run 0 "${grouped[@]}" -o one.svg --isa scalar --head 4 --sequence 1 --scale linear
 run 0 "${grouped[@]}" -o off.svg --isa scalar --set scores=false --scale log
 { printf "<&>\"'%%d\\\\n\$x{/:Bold b}_i^2\nÄther\n\n注意\nabcdefghijklmnopqrstuvwxyz\n"
-  printf '%s\n' "don't" "'" "'""'" "'both'" '`:>ran`' "x'y"; seq 12 19; } >labels
+  printf '%s\n' "don't" "'" "'""'" $'\'bo\u202eth\'' '`:>ran`' "x'y"; seq 12 19; } >labels
 run 0 "${grouped[@]}" -o labels.svg --isa scalar --labels labels --head 0
 run 0 "${padded[@]}" -o padded.svg --isa scalar --sequence 1 --scale linear
 mapfile -t seen < <(vector nonfinite_seen)
@@ -100,7 +100,7 @@ else
     look texts labels.svg && cp out labels.txt
     while IFS= read -r text; do
         check "label $text on both axes" test "$(grep -cxF -- "$text" labels.txt)" -eq 2
-    done < <(sed -e 's/^abc.*/abcdefghijklmno…/' -e '/^$/d' -e "s/^<.*/<\&>\"'%d\\\\n\$x{\/:B…/" labels)
+    done < <(sed -e 's/^abc.*/abcdefghijklmno…/' -e '/^$/d' -e $'s/\u202e/?/' -e "s/^<.*/<\&>\"'%d\\\\n\$x{\/:B…/" labels)
     look make long.safetensors 1100
     run 0 long.layer --in long.safetensors -o long.svg --isa scalar
     check "1100 positions: known weights" look uniform long.svg 1100 2

@@ -376,6 +376,11 @@ other() { # NAME WHAT [FIRST]: as weights, as the input of a call, as a spec for
     ends 2 "$attngen" --explain "$file"
     check "attngen $1: $(cat err)" grep -qF "$1: error: is $what; ${first}a spec is text " err
 }
+check "a plan file of another kind: $("$attngen" --plan w.safetensors "$spec" 2>&1)" eval \
+    '"$attngen" --plan w.safetensors "$spec" 2>&1 | grep -qF "is safetensors; give the path of a plan file"'
+check "NAME.layers of another kind" eval \
+    '"$attngen" model "$spec" 2>&1 | grep -qF "is a spec; give the path of a NAME.layers"'
+check "results of another kind" eval '"$attnrun" merge w.safetensors 2>&1 | grep -qF "is safetensors; name a file of results"'
 printf '{\n  "architectures": ["BertModel"],\n  "hidden_size": 384\n}\n' >config.json
 printf 'PK\3\4\0\0\10\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\30\0\22\0pytorch_model/data.pklFB' >pytorch_model.bin
 printf '\10\10\22\7pytorch\32\0052.1.0:\307\1' >model.onnx

@@ -192,7 +192,11 @@ mkdir empty && cd empty || exit 3
 spec=$root/tests/vectors/every_mask.layer tiny=$root/examples/tiny.layer
 check "no spec" ends 2 'needs one spec' "$ATTNRUN" selftest
 "$ATTNRUN" selftest --set 'h = 4 # */ int stray; /*' "$tiny" -o comment_test.c
-check "a comment of --set stays in the comment" grep -qF 'h = 4 # * / int stray; / *' comment_test.c
+check "a comment of --set stays in the comment" grep -qF "'h = 4 # *? int stray; /?'" comment_test.c
+odd=$'a\u202eb\u2028c\xff\e[31md/*e.layer'
+odd=${odd//\//_} && cp "$tiny" "$odd"
+check "a hostile name of a spec" "$ATTNRUN" selftest "$odd" -o odd_test.c
+check "stays readable" grep -qF "'a???b???c??[31md_*e.layer'" odd_test.c
 check "two specs" ends 2 'needs one spec' "$ATTNRUN" selftest "$spec" "$tiny"
 check "a bad spec" ends 2 'h = 5 does not divide' "$ATTNRUN" selftest --set h=5 "$tiny"
 check "a bad plan" ends 2 'plan.fold' "$ATTNRUN" selftest --set plan.fold=maybe "$tiny"
@@ -200,6 +204,10 @@ check "too many queries" ends 2 'n = 23' "$ATTNRUN" selftest --n 23 "$spec"
 check "a length past the keys" ends 2 'lengths = 9' "$ATTNRUN" selftest --n 8 --lengths 8,9 "$spec"
 check "more lengths than sequences" ends 2 'more numbers' "$ATTNRUN" selftest --n 8 --lengths 8,1,2 "$spec"
 check "lengths without padding" ends 2 'lengths is for' "$ATTNRUN" selftest --lengths 3 "$tiny"
+for command in selftest check bench roof; do
+    check "$command: keys of self-attention" ends 2 '--m is for cross-attention' "$ATTNRUN" $command --m 3 "$tiny"
+done
+check "tune: keys of self-attention" ends 2 '--m is for cross-attention' "$ATTNRUN" tune --m 3 -o none "$tiny"
 for lengths in 3x 1,,2 '' , 99999999999 -1; do
     check "lengths that are none: '$lengths'" \
         ends 2 'lengths cannot be' "$ATTNRUN" selftest --lengths "$lengths" "$spec"

@@ -38,7 +38,12 @@ check "--size reaches the C" eval '"$attngen" import "$models/bert" -o sized --i
     test $(wc -c <sized/bert_layer.c) -lt $(wc -c <made_at_once/bert_layer.c)'
 check "as of attngen model" eval '"$attngen" model sized/bert.layers -o sized_c --isa scalar --size small &&
     cp sized/*.layer* sized_c && diff -r sized sized_c'
-ends 2 "$attngen" import "$models/bert" -o none --specs --size small; says "--specs writes no C, which --size is for"
+for option in "--size small" --split; do
+    ends 2 "$attngen" import "$models/bert" -o none --specs $option; says "--specs writes no C, which ${option%% *} is for"
+done
+for option in "--size small" "--isa scalar" --split "--deps none" --specs; do
+    ends 2 "$attngen" import --list "$models/bert" $option; says "--list writes nothing, which --"
+done
 ends 0 "$attngen" import "$models/llama" --specs -o large --cache-len 40000000
 says "large/llama.layers: note: about 0.0 GB of packed weights (--weight-type bf16: 0.0, i8: 0.0, i4: 0.0); \
 0.0 GB of memory to pack them; 5.1 GB of cache for each sequence (--cache-len and --cache-type make that less)"
@@ -107,11 +112,11 @@ modules() { # MODULES CONFIG TEXT [MODEL]: modules.json, the pooling's config.js
     model "${4-bert}" && mkdir m/1_Pooling && echo "$1" >m/modules.json && echo "$2" >m/1_Pooling/config.json
     refused 2 "$3"
 }
-first='{"path": "", "type": "a.Transformer"}' pooling='{"path": "1_Pooling", "type": "a.Pooling"}'
+first='{"path": "", "type": "sentence_transformers.models.Transformer"}' pooling='{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}'
 cls='{"pooling_mode_cls_token": true}'
-dense='{"path": "2_Dense", "type": "a.Dense"}'
+dense='{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}'
 modules "[$first, $pooling, $dense, $dense, $dense]" "$cls" 'has a module Dense in place 5'
-modules "[$first, $pooling, {\"path\": \"../m\", \"type\": \"a.Dense\"}]" "$cls" 'has a module Dense in place 3'
+modules "[$first, $pooling, {\"path\": \"../m\", \"type\": \"sentence_transformers.models.Dense\"}]" "$cls" 'has a module Dense in place 3'
 modules "[$first, $pooling, $dense]" "$cls" 'the Dense module 2_Dense lacks config.json'
 mkdir m/2_Dense; echo '{"in_features": 15, "out_features": 3, "activation_function": "torch.nn.Softsign", "mine": 1}' >m/2_Dense/config.json
 refused 2 'the Dense module 2_Dense lacks model.safetensors'
@@ -127,8 +132,9 @@ says '2_Dense/config.json: use_residual is true, which attngen does not know; it
 sed -i 's/"module_input.*/"module_input_name": "sentence_embedding", "mine": 1}/' m/2_Dense/config.json
 sed -i 's/, "mine": 1//' m/2_Dense/config.json
 refused 2 'no tensor "2_Dense/linear.weight"; [3][16] of bert is needed'
-modules "[$first, {\"path\": \"../m\", \"type\": \"a.Pooling\"}]" "$cls" 'has a module Pooling in place 2'
+modules "[$first, {\"path\": \"../m\", \"type\": \"sentence_transformers.models.Pooling\"}]" "$cls" 'has a module Pooling in place 2'
 modules "[$pooling]" "$cls" 'has a module Pooling in place 1'
+modules "[${first/sentence_transformers.models/custom_st}, $pooling]" "$cls" 'has a module custom_st.Transformer in place 1'
 modules "[$first, $pooling]" '{"pooling_mode_weightedmean_tokens": true}' 'asks for weightedmean_tokens; one of'
 modules "[$first, $pooling]" '{"pooling_mode_cls_token": true, "pooling_mode_max_tokens": true}' 'asks for cls_token and max_tokens; one of'
 modules "[$first, $pooling]" '{"pooling_mode_cls_token": false}' 'asks for no mode'
@@ -143,7 +149,7 @@ modules "[$first, $pooling]" "$cls" 'pools rows, which is built for one stack of
 modules "[$first, $pooling]" '{"pooling_mode": "lasttoken"}' 'pools rows of opt, which is not built' opt
 modules "[$first, $pooling]" '{"pooling_mode": ["cls", "max"]}' 'asks for'
 # as sentence-transformers 6 writes it
-model bert && mkdir m/1_Pooling m/2_N && echo "[$first, $pooling, {\"path\": \"2_N\", \"type\": \"a.Normalize\"}]" >m/modules.json
+model bert && mkdir m/1_Pooling m/2_N && echo "[$first, $pooling, {\"path\": \"2_N\", \"type\": \"sentence_transformers.models.Normalize\"}]" >m/modules.json
 echo '{"embedding_dimension": 16, "pooling_mode": ["cls"], "include_prompt": true}' >m/1_Pooling/config.json
 echo '{"module_input_name": "sentence_embedding", "module_output_name": null}' >m/2_N/config.json
 check "a list of one mode" "$attngen" import --specs m -o listed

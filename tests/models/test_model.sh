@@ -226,7 +226,7 @@ check "which have the same tokens alone" cmp "$work/alone" "$work/together"
 
 # examples/bge: a folder with modules and a reranker
 mkdir -p "$work/bge/1_Pooling" && cp "$checkpoint"/* "$work/bge" && echo '{"pooling_mode_cls_token": true}' >"$work/bge/1_Pooling/config.json"
-echo '[{"path": "", "type": "a.Transformer"}, {"path": "1_Pooling", "type": "a.Pooling"}, {"path": "2", "type": "a.Normalize"}]' \
+echo '[{"path": "", "type": "sentence_transformers.models.Transformer"}, {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}, {"path": "2", "type": "sentence_transformers.models.Normalize"}]' \
     >"$work/bge/modules.json"
 check "examples/bge builds" make -s -C examples/bge ATTNGEN="$ATTNGEN" OUT="$work/example_bge" MODEL="$work/bge" IMPORT="--isa scalar" \
     RERANKER="$root/tests/models/imports/roberta_classes" CFLAGS="-O0 -Wpedantic -Werror" all
@@ -338,6 +338,16 @@ packed "$work/llama/llama.layers" --weights tests/models/imports/bert/model.safe
 check "and with 2" test $? -eq 2 -a ! -e "$work/none" -a ! -e "$work/none.part"
 packed "$work/llama/llama.layers" --weights "$work/nowhere" --isa scalar -o "$work/none"
 check "no weights are an error" grep -q "give the folder of config.json" "$work/text"
+packed "$work/llama/llama.layers" --weights "$work/llama/llama.layers" --isa scalar -o "$work/none"
+check "a file of another kind is named" grep -q "llama.layers: error: is a model's NAME.layers; " "$work/text"
+mkdir "$work/pointer" && echo "version https://git-lfs.github.com/spec/v1" >"$work/pointer/model.safetensors"
+packed "$work/llama/llama.layers" --weights "$work/pointer" --isa scalar -o "$work/none"
+check "in a folder too" grep -q "model.safetensors: error: is a git-lfs pointer" "$work/text"
+for option in "--prefix a." --zero-bias --norm-plus-one "--plan $work/none"; do
+    packed "$work/llama/llama.layers" --weights tests/models/imports/llama --isa scalar -o "$work/none" $option
+    check "$option is for a layer" grep -q "are for a single layer" "$work/text"
+done
+check "of all these nothing is written" test ! -e "$work/none"
 foreign=neon
 [ "$(uname -m)" = aarch64 ] && foreign=avx2
 cat >"$work/foreign.c" <<'END'

@@ -55,6 +55,7 @@ static const struct {
     {BYTES("h = 4\nd_model=64\n"), "a spec", NULL, "in front of the options"},
     {BYTES("\xef\xbb\xbf\n # sizes\n\td_model\t= 64\nh = 4 # heads\nmask = cau"), "a spec", NULL, "in front of the options"},
     {BYTES("attention = cross\nd_model = 64\nh = 4\n"), "a spec", NULL, "in front of the options"},
+    {BYTES("format = 1\nspec = d_model=4\nfingerprint = 5\n"), "a plan", "with --plan", "safetensors are needed"},
     {BYTES("name = x\n"), "text", NULL, "safetensors are needed"},
     {BYTES("# attngen\n\nA spec has lines as\n\n    d_model = 768\n"), "text", NULL, "safetensors are needed"},
     {BYTES("const int d_model = 768;\n"), "text", NULL, "safetensors are needed"},
@@ -84,6 +85,32 @@ static void test_kinds(void **state)
     }
 }
 
+/* What is read as NAME.layers, as a plan and as JSON: a file of another kind is named, plain text is left to its reader. */
+static void test_owns(void **state)
+{
+    static const struct {
+        const char *bytes, *is[3]; /* for each; NULL: its own, or text */
+    } others[] = {
+        {"format = 1\nspec = d_model=4\nfingerprint = 5\n", {"a plan of attnrun tune", NULL, "a plan of attnrun tune"}},
+        {"format = 2\n\n[encoder layer]\n[weights]\n", {NULL, "a model's NAME.layers", "a model's NAME.layers"}},
+        {"d_model = 4\n", {"a spec", "a spec", "a spec"}},
+        {"{\"sweep\":\"0\"}\n", {"JSON", "JSON", NULL}},
+        {"{\"model_type\": \"t5\"}", {"a model's configuration (JSON)", "a model's configuration (JSON)", NULL}},
+        {"<html>", {"a web page", "a web page", "a web page"}},
+        {"GGUF\3", {"a GGUF model", "a GGUF model", "a GGUF model"}},
+        {"no line of a known kind\n", {NULL, NULL, NULL}},
+        {"\x7f" "ELF", {NULL, NULL, NULL}},
+        {"", {NULL, NULL, NULL}},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        for (int own = FILE_ANY; own <= FILE_JSON; own++) {
+            const char *is = file_kind(others[i].bytes, strlen(others[i].bytes), own);
+            const char *wanted = own == FILE_ANY ? NULL : others[i].is[own - FILE_LAYERS];
+            if ((is == NULL) != (wanted == NULL) || (is != NULL && strcmp(is, wanted) != 0))
+                fail_msg("\"%.20s\" for %d: %s", others[i].bytes, own, is != NULL ? is : "not told");
+        }
+}
+
 /* Every beginning of every file, in memory that ends with it (a sanitizer looks on). */
 static void test_cut_off(void **state)
 {
@@ -101,6 +128,7 @@ static void test_cut_off(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds), cmocka_unit_test(test_cut_off)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds), cmocka_unit_test(test_owns),
+                                        cmocka_unit_test(test_cut_off)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
