@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/diag.h"
+#include "base/owned.h"
 
 void *memory_get(size_t count, size_t size); /* zeroed; free() it */
 void *memory_grow(void *old, size_t count, size_t size);

@@ -201,7 +201,7 @@ static bool is_text(struct spec *spec, const char *bytes, size_t count, const ch
 
 static void read_lines(struct spec *spec, const char *bytes, size_t length)
 {
-    char *place = memory_get(strlen(spec->path) + 32, 1);
+    HEAP char *place = memory_get(strlen(spec->path) + 32, 1);
     const char *end = bytes + length;
     if (length >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0)
         bytes += 3;
@@ -217,17 +217,15 @@ static void read_lines(struct spec *spec, const char *bytes, size_t length)
         read_line(spec, bytes, count, place, line);
         bytes = newline != NULL ? newline + 1 : end;
     }
-    free(place);
 }
 
 static void read_spec_file(struct spec *spec)
 {
     size_t length = 0;
-    char *bytes = file_read(spec->path, WHOLE_SPEC, &length, spec->diag);
+    HEAP char *bytes = file_read(spec->path, WHOLE_SPEC, &length, spec->diag);
     spec->failed = bytes == NULL; /* what --set says alone would only be half of it */
     if (bytes != NULL)
         read_lines(spec, bytes, length);
-    free(bytes);
 }
 
 static void read_sets(struct spec *spec, const char *const *set, size_t set_count)
@@ -264,14 +262,13 @@ void spec_check_name(struct spec *spec)
         wrong(spec, KEY_NAME, "name = '%s' %s; write for example name = %s", show(name).text, fault, good);
         return;
     }
-    char *stem = spec_stem(spec->path);
+    HEAP char *stem = spec_stem(spec->path);
     const char *fault = layer_name_fault(stem);
     if (fault != NULL) {
         name_suggest(stem, good);
         diag_error(spec->diag, spec->path, "there is no name, and the file's stem '%s' %s; write for example name = %s",
                    show(stem).text, fault, good);
     }
-    free(stem);
 }
 
 /* ---- values ---------------------------------------------------------------------------------------------- */
