@@ -18,6 +18,7 @@ struct pool {
     struct pool_block *last;
 };
 void *pool_get(struct pool *pool, size_t count, size_t size); /* zeroed */
+void *pool_take(struct pool *pool, void *memory); /* `memory` of malloc() itself, from now on the pool's */
 double *pool_doubles(struct pool *pool, size_t count);
 /* Several of them: ARRAYS({&array, count}, …) */
 #define ARRAYS(...) (const struct pool_array[]){__VA_ARGS__, {NULL, 0}}

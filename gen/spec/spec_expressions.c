@@ -58,7 +58,7 @@ static bool read_table(struct spec *spec, const struct entry *entry, struct laye
         return false;
     if (!check_table_name(spec, entry, name) || !read_extents(spec, entry, table))
         return false;
-    table->name = text_copy(name);
+    table->name = name;
     layer->table_count++;
     return true;
 }
