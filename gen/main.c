@@ -146,9 +146,8 @@ static void place_caches(struct job *job)
 {
     if (job->model == NULL)
         return;
-    struct layer **layers = layers_of(job);
+    HEAP struct layer **layers = layers_of(job);
     model_place_caches(job->model, layers);
-    free(layers);
 }
 
 static void make_plans(struct job *job)
@@ -205,13 +204,12 @@ static void explain(struct job *job)
 
 static void fill_context(struct emit *emit, struct job *job, size_t i)
 {
-    char *command = arguments_command(&job->arguments, job->specs[i], job->isas);
+    HEAP char *command = arguments_command(&job->arguments, job->specs[i], job->isas);
     emit_set_string(emit, "COMMAND", command);
     emit_set_string(emit, "VERSION", ATTNGEN_VERSION);
     emit_set_string(emit, "PAIR", output_number);
     emit_set_boolean(emit, "SPLIT_FILES", job->arguments.split);
     plan_context(job->pairs[i].plan, job->pairs[i].layer, emit);
-    free(command);
 }
 
 /* The files of a layer */
@@ -241,9 +239,8 @@ static bool expand_each(struct emit *emit, const struct outline *outline, const 
                         struct output *output)
 {
     for (int64_t i = 0; i < pair->plan->count; i++) {
-        char *name = text_join("%s_%s", pair->layer->name, pair->plan->isas[i].isa->name);
+        HEAP char *name = text_join("%s_%s", pair->layer->name, pair->plan->isas[i].isa->name);
         const bool done = expand(emit, outline, name, (size_t)i + 1, job, output);
-        free(name);
         if (!done)
             return false;
     }
@@ -288,7 +285,7 @@ static void print_rule(struct job *job, const struct output *output, const char 
     const char *const *templates = emit != NULL ? emit_files_read(emit, &template_count) : NULL;
     if (job->arguments.deps == NULL)
         return;
-    const char **all = memory_get(job->count + 1, sizeof *all);
+    HEAP const char **all = memory_get(job->count + 1, sizeof *all);
     for (size_t i = 0; job->model != NULL && i <= job->count; i++)
         all[i] = i == 0 ? layers_path(job) : job->specs[i - 1];
     if (job->imported.layers != NULL) {
@@ -303,7 +300,6 @@ static void print_rule(struct job *job, const struct output *output, const char 
     output_paths_spelled(paths, count, &job->diag);
     output_paths_spelled(templates, template_count, &job->diag);
     output_print_rule(output, paths, count, templates, template_count, rules);
-    free(all);
 }
 
 /* The pair's texts and paths, and its rule after those before it. */
@@ -326,7 +322,7 @@ static void make_model(struct job *job, FILE *rules)
     static const struct outline files[] = {{"model/model.c.in", "_model.c", ALWAYS, false},
                                            {"model/model.h.in", "_model.h", ALWAYS, false}};
     const struct arguments *a = &job->arguments;
-    struct layer **layers = layers_of(job);
+    HEAP struct layer **layers = layers_of(job);
     struct emit *emit = emit_open(a->templates, &job->diag);
     bool done = emit != NULL;
     if (done) {
@@ -338,7 +334,6 @@ static void make_model(struct job *job, FILE *rules)
     if (done)
         print_rule(job, &job->outputs[job->count], NULL, 0, emit, rules);
     emit_close(emit);
-    free(layers);
 }
 
 /* All files of the command, at once: all or none. */
@@ -424,7 +419,7 @@ static void make(struct job *job)
 
 int main(int argc, char **argv)
 {
-    struct job job = {0};
+    OWNED(free_job) struct job job = {0};
     const struct arguments *a = &job.arguments;
     int code = EXIT_GOOD;
 
@@ -443,6 +438,5 @@ int main(int argc, char **argv)
             make(&job);
         code = diag_report(&job.diag, stderr);
     }
-    free_job(&job);
     return system_end(code);
 }

@@ -64,7 +64,7 @@ static int help(const char *name)
 
 static int run_command(const struct option_command *command, int argc, char **argv)
 {
-    struct diag diag = {0};
+    OWNED(diag_free) struct diag diag = {0};
     struct options options;
     const bool compiles = !(command->bit & (COMMAND_MERGE | COMMAND_SELFTEST));
     const bool good = options_parse(&options, argc, argv, command, &diag);
@@ -78,7 +78,6 @@ static int run_command(const struct option_command *command, int argc, char **ar
             if (commands[i].bit == command->bit)
                 code = commands[i].run(&options);
     options_free(&options);
-    diag_free(&diag);
     return code;
 }
 

@@ -34,6 +34,7 @@ void *memory_grow(void *old, size_t count, size_t size)
 
 struct pool_block {
     struct pool_block *before;
+    void *taken;
     max_align_t data[];
 };
 
@@ -45,6 +46,12 @@ void *pool_get(struct pool *pool, size_t count, size_t size)
     block->before = pool->last;
     pool->last = block;
     return block->data;
+}
+
+void *pool_take(struct pool *pool, void *memory)
+{
+    pool_get(pool, 0, 1);
+    return pool->last->taken = memory;
 }
 
 double *pool_doubles(struct pool *pool, size_t count)
@@ -63,6 +70,7 @@ void pool_free(struct pool *pool)
     while (pool->last != NULL) {
         struct pool_block *block = pool->last;
         pool->last = block->before;
+        free(block->taken);
         free(block);
     }
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/diag.h"
+#include "base/owned.h"
 
 void *memory_get(size_t count, size_t size); /* zeroed; free() it */
 void *memory_grow(void *old, size_t count, size_t size);
@@ -17,6 +18,7 @@ struct pool {
     struct pool_block *last;
 };
 void *pool_get(struct pool *pool, size_t count, size_t size); /* zeroed */
+void *pool_take(struct pool *pool, void *memory); /* `memory` of malloc() itself, from now on the pool's */
 double *pool_doubles(struct pool *pool, size_t count);
 /* Several of them: ARRAYS({&array, count}, …) */
 #define ARRAYS(...) (const struct pool_array[]){__VA_ARGS__, {NULL, 0}}

@@ -124,7 +124,7 @@ void output_write(const struct output *outputs, size_t count, const char *folder
     size_t used = 0, all = 1;
     for (size_t p = 0; p < count; p++)
         all += outputs[p].count;
-    struct file_text *files = memory_get(all, sizeof *files);
+    HEAP struct file_text *files = memory_get(all, sizeof *files);
     for (size_t p = 0; p < count; p++)
         for (size_t i = 0; i < outputs[p].count; i++) {
             const struct output_file *f = &outputs[p].files[i];
@@ -134,7 +134,6 @@ void output_write(const struct output *outputs, size_t count, const char *folder
         files[used++] = (struct file_text){deps, rules, strlen(rules)};
     if (folder == NULL || make_folder(folder, diag))
         files_replace(files, used, false, diag);
-    free(files);
 }
 
 void output_free(struct output *output)

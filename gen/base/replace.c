@@ -13,6 +13,7 @@
 
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/owned.h"
 
 #define LINKS_LIMIT 40 /* more links are taken for a loop, as the kernel does */
 
@@ -168,12 +169,11 @@ bool file_replace(const char *path, const struct piece *pieces, size_t count, st
         const int file = open(path, O_WRONLY | O_CLOEXEC);
         error = file < 0 ? errno : pieces_write(file, pieces, count);
     } else {
-        char *target = target_of(path);
+        HEAP char *target = target_of(path);
         sigset_t before;
         hold_signals(&before);
         error = target == NULL ? errno : put_in_place(write_beside(target, pieces, count, true), target);
         sigprocmask(SIG_SETMASK, &before, NULL);
-        free(target);
     }
     return error == 0 || refuse(path, strerror(error), diag);
 }
@@ -182,10 +182,8 @@ bool file_replace(const char *path, const struct piece *pieces, size_t count, st
 static int replace_possible(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char *folder = slash != NULL ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    const int error = folder == NULL ? ENOMEM : access(folder, W_OK | X_OK) != 0 ? errno : 0;
-    free(folder);
-    return error;
+    HEAP char *folder = slash != NULL ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    return folder == NULL ? ENOMEM : access(folder, W_OK | X_OK) != 0 ? errno : 0;
 }
 
 bool file_possible(const char *path, struct diag *diag)
@@ -195,9 +193,8 @@ bool file_possible(const char *path, struct diag *diag)
     if (error == 0 && is_written_as_it_is(path)) {
         error = access(path, W_OK) != 0 ? errno : 0;
     } else if (error == 0) {
-        char *target = target_of(path);
+        HEAP char *target = target_of(path);
         error = target == NULL ? errno : replace_possible(target);
-        free(target);
     }
     return error == 0 || refuse(path, strerror(error), diag);
 }
@@ -254,13 +251,10 @@ struct pending {
 
 static bool is_there(const char *path, const struct file_text *file)
 {
-    struct diag ignored = {0};
+    OWNED(diag_free) struct diag ignored = {0};
     size_t length;
-    char *old = file_read(path, WHOLE_OURS, &length, &ignored);
-    const bool same = old != NULL && length == file->length && memcmp(old, file->text, length) == 0;
-    diag_free(&ignored);
-    free(old);
-    return same;
+    HEAP char *old = file_read(path, WHOLE_OURS, &length, &ignored);
+    return old != NULL && length == file->length && memcmp(old, file->text, length) == 0;
 }
 
 /* Looks at what is there and, where it differs or `anew`, writes the new file beside it. */
@@ -342,7 +336,7 @@ static void forget(struct pending *pending)
 
 bool files_replace(const struct file_text *files, size_t count, bool anew, struct diag *diag)
 {
-    struct pending *pending = calloc(count > 0 ? count : 1, sizeof *pending);
+    HEAP struct pending *pending = calloc(count > 0 ? count : 1, sizeof *pending);
     bool good = pending != NULL;
     sigset_t before;
     hold_signals(&before);
@@ -353,7 +347,6 @@ bool files_replace(const struct file_text *files, size_t count, bool anew, struc
     good = good && replace_all(files, pending, count, diag);
     for (size_t i = 0; pending != NULL && i < count; i++)
         forget(&pending[i]);
-    free(pending);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return good;
 }

@@ -6,12 +6,12 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/diag.h"
+#include "base/owned.h"
 
 void system_begin(void)
 {
@@ -38,7 +38,7 @@ int system_end(int code)
 
 int system_make_folders(const char *path, mode_t mode)
 {
-    char *copy = strdup(path);
+    HEAP char *copy = strdup(path);
     struct stat status;
     int error = copy == NULL ? ENOMEM : 0;
     for (char *at = copy; at != NULL;) {
@@ -50,6 +50,5 @@ int system_make_folders(const char *path, mode_t mode)
         if (at != NULL)
             *at = '/';
     }
-    free(copy);
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode) ? 0 : error;
 }

@@ -84,11 +84,9 @@ static bool scan_metadata(struct scanner *s)
 {
     bool good = true;
     for (size_t i = 0; good && json_item(&s->json, "{}", i); i++) {
-        char *key = json_text(&s->json);
-        char *value = key != NULL && json_expect(&s->json, ':') ? json_text(&s->json) : NULL;
+        HEAP char *key = json_text(&s->json);
+        HEAP char *value = key != NULL && json_expect(&s->json, ':') ? json_text(&s->json) : NULL;
         good = value != NULL;
-        free(key);
-        free(value);
     }
     return json_good(&s->json);
 }
@@ -316,9 +314,8 @@ static bool parse_header(struct tensors *tensors, const char *text, size_t lengt
                          const char *place, struct diag *diag)
 {
     struct scanner s = {json_begin(text, length), place, diag};
-    struct extent *extents = NULL;
+    HEAP struct extent *extents = NULL;
     bool good = scan_header(&s, tensors, &extents, store) && check_cover(&s, extents, tensors->count, store->size);
-    free(extents);
     if (!json_good(&s.json))
         diag_error(diag, place, "header, byte %zu: %s", (size_t)(s.json.at - text), s.json.why);
     if (!good)
@@ -345,14 +342,12 @@ static bool read_open(struct tensors *tensors, const char *path, struct store *s
         return diag_environment(diag, path, "cannot be read to its end");
     if (!header_length(head, size, &length, path, diag))
         return false;
-    char *text = memory_get((size_t)length + 1, 1);
+    HEAP char *text = memory_get((size_t)length + 1, 1);
     store->at = 8 + (int64_t)length;
     store->size = (int64_t)size - store->at;
-    const bool good = read_at(store->file, 8, text, (size_t)length)
-                          ? parse_header(tensors, text, (size_t)length, store, path, diag)
-                          : diag_environment(diag, path, "cannot be read to its end");
-    free(text);
-    return good;
+    return read_at(store->file, 8, text, (size_t)length)
+               ? parse_header(tensors, text, (size_t)length, store, path, diag)
+               : diag_environment(diag, path, "cannot be read to its end");
 }
 
 bool tensors_read_some(struct tensors *tensors, const char *path, bool (*wanted)(const char *name, const void *context),
@@ -443,7 +438,7 @@ static struct text make_header(const struct tensor *items, size_t count)
 bool tensors_write(const char *path, const struct tensor *items, size_t count, struct diag *diag)
 {
     struct text header = make_header(items, count);
-    struct piece *pieces = memory_get(count + 2, sizeof *pieces);
+    HEAP struct piece *pieces = memory_get(count + 2, sizeof *pieces);
     unsigned char size[8];
     for (int i = 0; i < 8; i++)
         size[i] = (unsigned char)((uint64_t)header.length >> (8 * i));
@@ -453,6 +448,5 @@ bool tensors_write(const char *path, const struct tensor *items, size_t count, s
         pieces[i + 2] = (struct piece){items[i].data, items[i].bytes};
     const bool good = file_replace(path, pieces, count + 2, diag);
     free(header.bytes);
-    free(pieces);
     return good;
 }

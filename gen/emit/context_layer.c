@@ -148,8 +148,8 @@ static void push_expression(struct emit *emit, const char *name, const struct ex
         {"s", READS_S}, {"i", READS_I}, {"p", READS_P}, {"j", READS_J}, {"table", READS_TABLE}};
     const struct expression_box box = visible_box(layer);
     const size_t count = e != NULL ? (size_t)e->count : 0;
-    struct expression_range *ranges = memory_get(count, sizeof *ranges);
-    bool *wide = memory_get(2 * count, sizeof *wide);
+    HEAP struct expression_range *ranges = memory_get(count, sizeof *ranges);
+    HEAP bool *wide = memory_get(2 * count, sizeof *wide);
     bool *chosen = wide + count; /* by floats, which are in lanes */
     int overflows;
     if (e != NULL)
@@ -188,8 +188,6 @@ static void push_expression(struct emit *emit, const char *name, const struct ex
         emit_end(emit);
     }
     emit_end(emit);
-    free(ranges);
-    free(wide);
 }
 
 /* The smallest distance of each of `count` wider buckets, as far as calls reach */

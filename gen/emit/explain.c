@@ -51,11 +51,11 @@ struct walk {
 
 /* ---- texts ----------------------------------------------------------------------------------------------- */
 
-struct text { char text[320]; };
+struct words { char text[320]; };
 
-DIAG_PRINTF(1, 2) static struct text write_text(const char *format, ...)
+DIAG_PRINTF(1, 2) static struct words write_text(const char *format, ...)
 {
-    struct text text;
+    struct words text;
     va_list args;
     va_start(args, format);
     vsnprintf(text.text, sizeof text.text, format, args);
@@ -68,7 +68,7 @@ DIAG_PRINTF(1, 2) static struct text write_text(const char *format, ...)
 static void print_line(FILE *out, int before, int indent, const char *format, va_list args)
 {
     const size_t room = (size_t)(COLUMNS - indent);
-    char line[sizeof(struct text)], *text = line;
+    char line[sizeof(struct words)], *text = line;
     vsnprintf(line, sizeof line, format, args);
     for (; strlen(text) > room; before = 0) {
         size_t stop = room;
@@ -111,13 +111,13 @@ DIAG_PRINTF(3, 4) static void begin_step(struct walk *w, enum step step, const c
 }
 
 /* An exact count while a double has all its digits. */
-static struct text counted(double count)
+static struct words counted(double count)
 {
     return count < 1e15 ? write_text("%.0f", count) : write_text("%.9g", count);
 }
 
 /* "2.36 M" beside an exact count. */
-static struct text rounded(double count)
+static struct words rounded(double count)
 {
     static const char *const units[] = {"", " k", " M", " G", " T", " P", " E", " Z", " Y", " R"};
     size_t unit = 0;
@@ -126,13 +126,13 @@ static struct text rounded(double count)
     return write_text("%.3g%s", count, units[unit]);
 }
 
-static struct text multiply_adds(double count)
+static struct words multiply_adds(double count)
 {
     return write_text("%s multiply-adds (%s)", counted(count).text, rounded(count).text);
 }
 
 /* "9.01 MiB" */
-static struct text in_bytes(double bytes)
+static struct words in_bytes(double bytes)
 {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     size_t unit = 0;
@@ -142,7 +142,7 @@ static struct text in_bytes(double bytes)
 }
 
 /* "[768][768]", the extents of a weight as it lies on disk */
-static struct text weight_extents(const struct layer *layer, enum layer_tensor tensor)
+static struct words weight_extents(const struct layer *layer, enum layer_tensor tensor)
 {
     char text[LAYER_SHAPE_TEXT];
     layer_tensor_text(layer, tensor, text);
@@ -150,13 +150,13 @@ static struct text weight_extents(const struct layer *layer, enum layer_tensor t
 }
 
 /* "[512][768], 1.5 MiB" of floats; with heads in front "[12 heads][512][64]" */
-static struct text rows_of(int64_t rows, int64_t columns)
+static struct words rows_of(int64_t rows, int64_t columns)
 {
     return write_text("[" D64 "][" D64 "], %s", rows, columns,
                       in_bytes((double)rows * (double)columns * FLOAT_BYTES).text);
 }
 
-static struct text heads_of(int64_t heads, int64_t rows, int64_t columns)
+static struct words heads_of(int64_t heads, int64_t rows, int64_t columns)
 {
     return write_text("[" D64 " heads][" D64 "][" D64 "], %s", heads, rows, columns,
                       in_bytes((double)heads * (double)rows * (double)columns * FLOAT_BYTES).text);
@@ -239,7 +239,7 @@ static void explain_finish(const struct walk *w, bool queries)
     const int64_t all = queries ? l->h : l->h_kv;
     const double rows = (double)(queries ? l->seq_len : layer_new_keys(l)), heads = (double)all;
     const int64_t gains = (l->qk_norm == NORM_RMS_ALL || l->qk_by_head ? all : 1) * l->d_k;
-    struct text learned = {""};
+    struct words learned = {""};
     char text[FINISH_TEXT];
     norm_text(l, q, text);
     if (l->qk_norm != NORM_NONE && l->qk_norm != NORM_L2)
@@ -372,7 +372,7 @@ static void explain_values(struct walk *w)
 /* ---- masks ----------------------------------------------------------------------------------------------- */
 
 /* "j <= t + 3" */
-static struct text rule_words(const struct layer *l, const struct visible_rule *rule)
+static struct words rule_words(const struct layer *l, const struct visible_rule *rule)
 {
     static const char *const signs[] = {[VISIBLE_TO] = "<=", [VISIBLE_FROM] = ">=", [VISIBLE_NOT] = "!="};
     const char *p = l->offset != OFFSET_NONE ? "p" : "t";
@@ -391,7 +391,7 @@ static void explain_position(const struct walk *w, const struct score_term *term
     struct layer alone = *w->l;
     alone.mask = term->mask | (w->l->mask & MASK_PREFIX);
     const int count = visible_rules(&alone, rules);
-    struct text words = rule_words(w->l, &rules[0]);
+    struct words words = rule_words(w->l, &rules[0]);
     for (int i = 1; i < count; i++)
         words = write_text("%.150s and %.150s", words.text, rule_words(w->l, &rules[i]).text);
     line(w, "mask %s: query t sees key j only if %s%s", key_word(KEY_MASK, term->mask), words.text,
@@ -495,7 +495,7 @@ static void explain_output(struct walk *w)
     const struct layer *const l = w->l;
     const int64_t n = l->seq_len, block = l->d_model / l->h;
     const char *const made = layer_has_block(l) ? "att" : "y";
-    const struct text concat = l->h == 1 ? write_text("Z_0") : write_text("[Z_0 ... Z_" D64 "]", l->h - 1);
+    const struct words concat = l->h == 1 ? write_text("Z_0") : write_text("[Z_0 ... Z_" D64 "]", l->h - 1);
 
     if (l->w_o == W_O_NONE) {
         begin_step(w, STEP_OUTPUT, "y = %s", concat.text);
@@ -576,7 +576,7 @@ static void explain_linear(struct walk *w)
 {
     const struct layer *const l = w->l;
     const bool acts = l->activation != ACTIVATION_NONE || l->cap != 0;
-    struct text of = write_text("%s W%s", l->row_norm ? "n1(x)" : "x", l->bias ? " + b" : "");
+    struct words of = write_text("%s W%s", l->row_norm ? "n1(x)" : "x", l->bias ? " + b" : "");
     if (acts)
         of = write_text("%s(%s)", l->activation != ACTIVATION_NONE ? key_word(KEY_ACTIVATION, l->activation) : "",
                         of.text);
@@ -748,7 +748,7 @@ static int power_of(const struct layer *l, enum layer_tensor tensor)
 }
 
 /* "768 x 12*64 = 768 x 768" */
-static struct text product(const struct layer *l, enum layer_tensor tensor)
+static struct words product(const struct layer *l, enum layer_tensor tensor)
 {
     const bool query = tensor == TENSOR_W_Q || tensor == TENSOR_B_Q;
     const bool value = tensor == TENSOR_W_V || tensor == TENSOR_B_V;
@@ -899,7 +899,7 @@ static void explain_head(const struct walk *w)
 {
     static const char *const widths[] = {[WIDTH_NARROW] = "narrow", [WIDTH_WIDE] = "wide", [WIDTH_GIVEN] = "given"};
     const struct layer *const l = w->l;
-    const struct text heads = l->h_kv < l->h
+    const struct words heads = l->h_kv < l->h
         ? write_text("h = " D64 " heads on h_kv = " D64 " heads of keys and values", l->h, l->h_kv)
         : write_text("h = " D64 " heads", l->h);
     const int64_t n = l->seq_len, m = l->source_len;

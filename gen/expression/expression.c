@@ -267,7 +267,7 @@ int expression_as_float(struct expression *e, int node)
 /* Keeps only the nodes that the root needs, in order. */
 void expression_compact(struct expression *e)
 {
-    int *place = memory_get((size_t)e->count, sizeof *place);
+    HEAP int *place = memory_get((size_t)e->count, sizeof *place);
     int kept = 0;
     place[e->root] = 1;
     for (int i = e->count; i-- > 0;) {
@@ -288,7 +288,6 @@ void expression_compact(struct expression *e)
     }
     e->root = kept - 1;
     e->count = kept;
-    free(place);
 }
 
 /* ---- values ---------------------------------------------------------------------------------------------- */
@@ -708,7 +707,7 @@ struct expression *expression_for_kernel(const struct expression *from, const st
 {
     const size_t count = (size_t)from->count;
     struct expression *to = expression_new();
-    struct expression_range *ranges = memory_get(count, sizeof *ranges);
+    HEAP struct expression_range *ranges = memory_get(count, sizeof *ranges);
     int *forms = memory_get(2 * count, sizeof *forms), node = 0;
     bool good = expression_ranges(from, box, ranges, &node);
     struct rewriting w = {from, to, ranges, forms, forms + count};
@@ -722,7 +721,6 @@ struct expression *expression_for_kernel(const struct expression *from, const st
         good = !to->overflow;
         expression_compact(to);
     }
-    free(ranges);
     free(forms);
     if (!good) {
         expression_free(to);

@@ -8,7 +8,6 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
@@ -93,9 +92,8 @@ static void read_number(struct reader *r)
             FAIL(r, at, "%s is above 2^63 - 1; write it as a float, with a point", text_show(r->start, whole).text);
         r->integer = (int64_t)value;
     } else {
-        char *copy = text_part(r->start, r->length);
+        HEAP char *copy = text_part(r->start, r->length);
         (void)number_real(copy, &r->number); /* 1e999 is infinity, as in Python */
-        free(copy);
         if (isfinite(r->number) && r->number > (double)FLT_MAX)
             FAIL(r, at, "%s is not finite in f32; write a number below 3.4e38, or 1e999 for infinity",
                  text_show(r->start, r->length).text);

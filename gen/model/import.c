@@ -330,11 +330,10 @@ bool import_model(struct imported *imported, const struct import_request *reques
 
 void import_list(const struct import_request *request, FILE *to, struct diag *diag)
 {
-    struct imported imported = {0};
+    OWNED(import_free) struct imported imported = {0};
     import_model(&imported, request, diag);
     for (size_t i = 0; i < imported.output.count; i++)
         fputs(imported.output.files[i].text, to);
-    import_free(&imported);
 }
 
 void import_free(struct imported *imported)

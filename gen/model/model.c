@@ -17,6 +17,7 @@
 #include "spec/layer.h"
 
 struct model {
+    struct pool memory; /* of what follows */
     char *path, *text, *name;
     size_t length;  /* of the text */
     char **specs;   /* their paths */
@@ -44,9 +45,9 @@ static int push_sections(lua_State *lua)
 }
 
 /* A copy of a text of Lua's, which a later error does not lose */
-static char *keep(lua_State *lua, const char *folder, int folder_length)
+static char *keep(lua_State *lua, struct model *model, int folder_length)
 {
-    char *copy = text_join("%.*s%s", folder_length, folder, lua_tostring(lua, -1));
+    char *copy = pool_take(&model->memory, text_join("%.*s%s", folder_length, model->path, lua_tostring(lua, -1)));
     lua_pop(lua, 1);
     return copy;
 }
@@ -63,19 +64,19 @@ static int take_sections(lua_State *lua)
     lua_pushstring(lua, model->path);
     push_sections(lua);
     lua_getfield(lua, -1, "name");
-    model->name = keep(lua, "", 0);
+    model->name = keep(lua, model, 0);
     lua_getfield(lua, -1, "users");
     lua_getfield(lua, -2, "specs");
     const size_t count = (size_t)lua_rawlen(lua, -1);
-    model->specs = memory_get(count, sizeof *model->specs);
-    model->users = memory_get(count, sizeof *model->users);
+    model->specs = pool_get(&model->memory, count, sizeof *model->specs);
+    model->users = pool_get(&model->memory, count, sizeof *model->users);
     for (; model->spec_count < count; model->spec_count++) {
         const lua_Integer item = (lua_Integer)model->spec_count + 1;
         lua_rawgeti(lua, -2, item);
         model->users[model->spec_count] = lua_tointeger(lua, -1);
         lua_pop(lua, 1);
         lua_rawgeti(lua, -1, item);
-        model->specs[model->spec_count] = keep(lua, model->path, folder);
+        model->specs[model->spec_count] = keep(lua, model, folder);
     }
     return 0;
 }
@@ -96,8 +97,9 @@ struct model *model_read(const char *path, const char *text, struct diag *diag)
     struct model *model = memory_get(1, sizeof *model);
     lua_State *lua = memory_there(lua_newstate(script_allocate, &memory));
     int status = LUA_ERRERR;
-    model->path = text_copy(path);
-    model->text = text != NULL ? text_copy(text) : file_read(path, WHOLE_LAYERS, &model->length, diag);
+    model->path = pool_take(&model->memory, text_copy(path));
+    model->text = pool_take(&model->memory, text != NULL ? text_copy(text)
+                                                         : file_read(path, WHOLE_LAYERS, &model->length, diag));
     if (text != NULL)
         model->length = strlen(text);
     if (model->text != NULL) {
@@ -118,13 +120,7 @@ void model_free(struct model *model)
 {
     if (model == NULL)
         return;
-    for (size_t i = 0; i < model->spec_count; i++)
-        free(model->specs[i]);
-    free(model->specs);
-    free(model->users);
-    free(model->name);
-    free(model->text);
-    free(model->path);
+    pool_free(&model->memory);
     free(model);
 }
 

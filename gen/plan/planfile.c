@@ -2,7 +2,6 @@
 /* Reading is strict: what is unknown, twice, missing or of another layer is an error at its line. */
 #include "plan/planfile.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
@@ -269,9 +268,9 @@ struct plan_file plan_file_empty(void)
 bool plan_file_read(struct plan_file *file, const char *path, const struct layer *layer, struct diag *diag)
 {
     const size_t before = diag->errors;
-    struct reader *r = memory_get(1, sizeof *r);
+    HEAP struct reader *r = memory_get(1, sizeof *r);
     size_t length;
-    char *text = file_read(path, WHOLE_PLAN, &length, diag);
+    HEAP char *text = file_read(path, WHOLE_PLAN, &length, diag);
     *file = plan_file_empty();
     file->path = path;
     if (text != NULL) {
@@ -281,8 +280,6 @@ bool plan_file_read(struct plan_file *file, const char *path, const struct layer
         if (diag->errors == before)
             check_head(r, layer);
     }
-    free(text);
-    free(r);
     return diag->errors == before;
 }
 

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/memory.h"
 #include "base/nearest.h"
 #include "spec/activation_rows.h"
 
@@ -95,7 +96,7 @@ struct layer_option {
 /* A "table.NAME = extent, extent…" of the spec: numbers that its expressions read. */
 #define LAYER_TABLES 8
 struct layer_table {
-    char *name;
+    const char *name;
     int axes;
     int64_t extent[4];
 };
@@ -207,6 +208,8 @@ struct layer {
     struct expression *score_kernel, *visible_kernel; /* in the form for kernels */
     struct layer_table tables[LAYER_TABLES]; /* in the spec's order */
     size_t table_count;
+
+    struct pool memory; /* of the texts, options and factors; the spec's first */
 
     struct layer_option *options;
     size_t options_count;

@@ -175,7 +175,7 @@ static void fill_factors(struct layer *layer, const struct spec *spec)
     const enum key key = is_long ? KEY_ROPE_LONG_FACTORS : KEY_ROPE_FACTORS;
     if (!layer_attends(layer) || layer->rope.scaling != SCALING_LONGROPE)
         return;
-    layer->rope.factors = memory_get((size_t)spec->value[key], sizeof *layer->rope.factors);
+    layer->rope.factors = pool_doubles(&layer->memory, (size_t)spec->value[key]);
     const char *at = spec->given[key].value;
     for (int64_t c = 0; at != NULL; c++)
         (void)spec_next(&at, &layer->rope.factors[c]);
@@ -184,15 +184,14 @@ static void fill_factors(struct layer *layer, const struct spec *spec)
 static void fill_texts(struct layer *layer, struct spec *spec)
 {
     const struct entry *name = &spec->given[KEY_NAME];
-    layer->name = name->key != NULL ? text_copy(name->value) : spec_stem(spec->path);
-    layer->text = given_text(layer, spec);
-    layer->steering = spec_steering(spec, layer);
+    layer->name = name->key != NULL ? name->value : pool_take(&layer->memory, spec_stem(spec->path));
+    layer->text = pool_take(&layer->memory, given_text(layer, spec));
+    layer->steering = pool_take(&layer->memory, spec_steering(spec, layer));
     fill_factors(layer, spec);
-    layer->options = memory_get(spec->plan_count, sizeof *layer->options);
+    layer->options = pool_get(&layer->memory, spec->plan_count, sizeof *layer->options);
     for (size_t i = 0; i < spec->plan_count; i++) {
         const struct entry *entry = &spec->plan[i];
-        layer->options[layer->options_count++] = (struct layer_option){
-            .key = text_copy(entry->key), .value = text_copy(entry->value), .place = text_copy(entry->place)};
+        layer->options[layer->options_count++] = (struct layer_option){entry->key, entry->value, entry->place};
     }
 }
 
@@ -269,6 +268,8 @@ static struct layer *make_layer(struct spec *spec)
 {
     const size_t errors = spec->diag->errors;
     struct layer *layer = memory_get(1, sizeof *layer);
+    layer->memory = spec->memory;
+    spec->memory = (struct pool){0};
     fill(layer, spec);
     fill_texts(layer, spec);
     spec_expressions(spec, layer);
@@ -285,7 +286,7 @@ struct layer *layer_read_text(const char *path, const char *text, const char *co
                               struct diag *diag)
 {
     const size_t errors = diag->errors;
-    struct spec *spec = memory_get(1, sizeof *spec);
+    HEAP struct spec *spec = memory_get(1, sizeof *spec);
     spec->path = path;
     spec->text = text;
     spec->diag = diag;
@@ -299,7 +300,7 @@ struct layer *layer_read_text(const char *path, const char *text, const char *co
         if (diag->errors == errors)
             layer = make_layer(spec);
     }
-    spec_free(spec);
+    pool_free(&spec->memory);
     return layer;
 }
 
@@ -312,21 +313,10 @@ void layer_free(struct layer *layer)
 {
     if (layer == NULL)
         return;
-    for (size_t i = 0; i < layer->options_count; i++) {
-        free(layer->options[i].key);
-        free(layer->options[i].value);
-        free(layer->options[i].place);
-    }
-    for (size_t i = 0; i < layer->table_count; i++)
-        free(layer->tables[i].name);
     expression_free(layer->score);
     expression_free(layer->visible);
     expression_free(layer->score_kernel);
     expression_free(layer->visible_kernel);
-    free(layer->rope.factors);
-    free(layer->options);
-    free(layer->text);
-    free(layer->steering);
-    free(layer->name);
+    pool_free(&layer->memory);
     free(layer);
 }

@@ -47,14 +47,6 @@ static void trim(const char **text, size_t *length)
 
 /* ---- lines ----------------------------------------------------------------------------------------------- */
 
-static void free_entry(struct entry *entry)
-{
-    free(entry->key);
-    free(entry->value);
-    free(entry->place);
-    *entry = (struct entry){0};
-}
-
 static bool is_plan_key(const char *key)
 {
     if (strncmp(key, "plan.", 5) != 0 || key[5] == '\0')
@@ -116,26 +108,22 @@ static struct entry *slot_of(struct spec *spec, const char *place, const char *k
     return NULL;
 }
 
-/* Takes over the entry's texts. */
-static void keep(struct spec *spec, struct entry *entry)
+static void keep(struct spec *spec, const struct entry *entry)
 {
     struct entry *slot = slot_of(spec, entry->place, entry->key);
-    if (slot == NULL) {
-        free_entry(entry);
-    } else if (slot->key != NULL && entry->line == 0 && slot->line == 0) {
+    if (slot == NULL)
+        return;
+    if (slot->key != NULL && entry->line == 0 && slot->line == 0) {
         diag_error(spec->diag, entry->place, "duplicate key '%s', also in '%s'; keep one of them", entry->key,
                    slot->place);
-        free_entry(entry);
     } else if (slot->key != NULL && entry->line != 0) {
         diag_error(spec->diag, entry->place, "duplicate key '%s', first in line %zu; keep one of them", entry->key,
                    slot->line);
-        free_entry(entry);
     } else {
         if (slot == &spec->plan[spec->plan_count])
             spec->plan_count++;
         if (slot == &spec->tables[spec->table_count])
             spec->table_count++;
-        free_entry(slot);
         *slot = *entry;
     }
 }
@@ -180,8 +168,9 @@ static void read_line(struct spec *spec, const char *text, size_t length, const 
         diag_error(spec->diag, place, "nothing before the '='; write key = value");
         return;
     }
-    struct entry entry = {text_part(text, key_length), text_part(value, value_length), text_copy(place), line,
-                          (size_t)(value - begin) + 1};
+    struct entry entry = {pool_take(&spec->memory, text_part(text, key_length)),
+                          pool_take(&spec->memory, text_part(value, value_length)),
+                          pool_take(&spec->memory, text_copy(place)), line, (size_t)(value - begin) + 1};
     check_text(spec, &entry);
     keep(spec, &entry);
 }
@@ -201,7 +190,7 @@ static bool is_text(struct spec *spec, const char *bytes, size_t count, const ch
 
 static void read_lines(struct spec *spec, const char *bytes, size_t length)
 {
-    char *place = memory_get(strlen(spec->path) + 32, 1);
+    HEAP char *place = memory_get(strlen(spec->path) + 32, 1);
     const char *end = bytes + length;
     if (length >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0)
         bytes += 3;
@@ -217,17 +206,15 @@ static void read_lines(struct spec *spec, const char *bytes, size_t length)
         read_line(spec, bytes, count, place, line);
         bytes = newline != NULL ? newline + 1 : end;
     }
-    free(place);
 }
 
 static void read_spec_file(struct spec *spec)
 {
     size_t length = 0;
-    char *bytes = file_read(spec->path, WHOLE_SPEC, &length, spec->diag);
+    HEAP char *bytes = file_read(spec->path, WHOLE_SPEC, &length, spec->diag);
     spec->failed = bytes == NULL; /* what --set says alone would only be half of it */
     if (bytes != NULL)
         read_lines(spec, bytes, length);
-    free(bytes);
 }
 
 static void read_sets(struct spec *spec, const char *const *set, size_t set_count)
@@ -264,14 +251,13 @@ void spec_check_name(struct spec *spec)
         wrong(spec, KEY_NAME, "name = '%s' %s; write for example name = %s", show(name).text, fault, good);
         return;
     }
-    char *stem = spec_stem(spec->path);
+    HEAP char *stem = spec_stem(spec->path);
     const char *fault = layer_name_fault(stem);
     if (fault != NULL) {
         name_suggest(stem, good);
         diag_error(spec->diag, spec->path, "there is no name, and the file's stem '%s' %s; write for example name = %s",
                    show(stem).text, fault, good);
     }
-    free(stem);
 }
 
 /* ---- values ---------------------------------------------------------------------------------------------- */
@@ -603,15 +589,4 @@ void spec_read(struct spec *spec, const char *const *set, size_t set_count)
     else
         read_spec_file(spec);
     read_sets(spec, set, set_count);
-}
-
-void spec_free(struct spec *spec)
-{
-    for (size_t i = 0; i < KEY_COUNT; i++)
-        free_entry(&spec->given[i]);
-    for (size_t i = 0; i < spec->plan_count; i++)
-        free_entry(&spec->plan[i]);
-    for (size_t i = 0; i < spec->table_count; i++)
-        free_entry(&spec->tables[i]);
-    free(spec);
 }

@@ -31,6 +31,7 @@ struct spec {
     const char *path;
     const char *text; /* in place of the file's; NULL: the file is read */
     struct diag *diag;
+    struct pool memory; /* of the entries' texts */
     bool failed; /* no text: stop */
     struct entry given[KEY_COUNT];
     struct entry plan[MAX_PLAN_KEYS];
@@ -55,7 +56,6 @@ void spec_check_name(struct spec *spec);
  * fingerprints, as they have blanks. NULL without memory. */
 char *spec_steering(struct spec *spec, const struct layer *layer);
 void spec_fingerprint(const char *text, char fingerprint[17]);
-void spec_free(struct spec *spec);
 /* The file's stem: what stands between the last slash and the last dot. */
 char *spec_stem(const char *path);
 

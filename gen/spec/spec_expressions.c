@@ -3,7 +3,6 @@
 #include "spec/spec.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -59,7 +58,7 @@ static bool read_table(struct spec *spec, const struct entry *entry, struct laye
         return false;
     if (!check_table_name(spec, entry, name) || !read_extents(spec, entry, table))
         return false;
-    table->name = text_copy(name);
+    table->name = name;
     layer->table_count++;
     return true;
 }
@@ -68,7 +67,7 @@ static bool read_table(struct spec *spec, const struct entry *entry, struct laye
 static bool check_integers(struct spec *spec, const struct layer *layer, enum key key, const struct expression *e)
 {
     const struct expression_box box = visible_box(layer);
-    struct expression_range *ranges = memory_get((size_t)e->count, sizeof *ranges);
+    HEAP struct expression_range *ranges = memory_get((size_t)e->count, sizeof *ranges);
     char place[400];
     int node = 0;
     const bool good = expression_ranges(e, &box, ranges, &node);
@@ -76,7 +75,6 @@ static bool check_integers(struct spec *spec, const struct layer *layer, enum ke
         snprintf(place, sizeof place, "%s:%zu", place_of(spec, key), e->nodes[node].column);
         diag_error(spec->diag, place, "this integer may exceed 64 bits; write a factor as a float, as in 1.0 * p");
     }
-    free(ranges);
     return good;
 }
 

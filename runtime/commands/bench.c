@@ -333,11 +333,10 @@ static void bench_reference(struct bench *b)
     const struct layer_cost cost = plain_cost(b);
     double min = INFINITY;
     for (int run = 0; run < 3 && (run == 0 || min < 1e5); run++) {
-        struct reference reference;
         const double start = now_us();
+        OWNED(reference_free) struct reference reference;
         reference_compute(&reference, b->timed.layer, &b->timed.inputs, false, NULL, NULL);
         min = fmin(min, now_us() - start);
-        reference_free(&reference);
     }
     const double gflops = 2 * cost.total * (double)b->timed.inputs.batch / (1e3 * min);
     if (b->options->json)
@@ -440,8 +439,8 @@ static int take_answer(struct job *job, const char *bytes)
  * machine lacks is counted, and no failure. */
 static void bench_apart(struct job *job)
 {
-    struct process_result result;
-    struct diag diag = {0};
+    OWNED(process_forget) struct process_result result = {0};
+    OWNED(diag_free) struct diag diag = {0};
     char text[80];
     int code = EXIT_GOOD;
     if (process_call(&result, bench_here, job, NULL, &diag)) {
@@ -454,14 +453,12 @@ static void bench_apart(struct job *job)
             diag_environment(&diag, job->layer->name, "%s while it was measured", why);
         else
             code = report_crash(job, why);
-        free(result.output);
     }
     if (diag.errors > 0)
         code = diag_report(&diag, stderr);
     *(code == LACKING ? &job->lacking : &job->timed) += 1;
     code = code == LACKING ? EXIT_GOOD : code;
     *job->headed = *job->headed || code <= EXIT_CHECK_FAILED;
-    diag_free(&diag);
     job->worst = code > job->worst ? code : job->worst;
 }
 
@@ -528,8 +525,8 @@ static size_t list_calls(const struct options *options, const struct layer *laye
 
 static int bench_spec(const struct options *options, const char *spec, bool of_roofs, bool *headed)
 {
-    struct diag diag = {0};
-    struct kernel kernel = {0};
+    OWNED(diag_free) struct diag diag = {0};
+    OWNED(kernel_unload) struct kernel kernel = {0};
     struct layer *layer = layer_read(spec, options->compile.set, options->compile.set_count, &diag);
     int code = EXIT_GOOD;
     if (layer != NULL && options_fit(options, layer, spec, &diag) &&
@@ -559,8 +556,6 @@ static int bench_spec(const struct options *options, const char *spec, bool of_r
     }
     if (diag.errors > 0)
         code = diag_report(&diag, stderr);
-    diag_free(&diag);
-    kernel_unload(&kernel);
     layer_free(layer);
     return code;
 }

@@ -130,11 +130,10 @@ static struct plan_request smallest_request(const struct candidates *c, const st
     for (int key = 0; key < PLAN_KEYS; key++) {
         struct plan_request fewer = request;
         struct outcome without;
-        struct diag ignored = {0};
+        OWNED(diag_free) struct diag ignored = {0};
         fewer.value[key] = PLAN_AUTO;
         if (request.value[key] != PLAN_AUTO && resolve(&without, c, &fewer, &ignored) && same(&without, wanted))
             request = fewer;
-        diag_free(&ignored);
     }
     return request;
 }
@@ -155,10 +154,8 @@ static bool add(struct candidates *c, const struct plan_request *request, struct
 
 bool candidates_add(struct candidates *candidates, const struct plan_request *request)
 {
-    struct diag ignored = {0};
-    const bool added = add(candidates, request, &ignored);
-    diag_free(&ignored);
-    return added;
+    OWNED(diag_free) struct diag ignored = {0};
+    return add(candidates, request, &ignored);
 }
 
 static int by_cycles(const void *a, const void *b)
@@ -204,7 +201,7 @@ static size_t next_neighbour(const struct candidate *sorted, const bool *taken, 
 static void order(struct candidates *c)
 {
     struct candidate *sorted = memory_get(c->count, sizeof *sorted);
-    bool *taken = memory_get(c->count, sizeof *taken);
+    HEAP bool *taken = memory_get(c->count, sizeof *taken);
     size_t kept = 1;
     memcpy(sorted, c->item, c->count * sizeof *sorted);
     qsort(sorted + 1, c->count - 1, sizeof *sorted, by_cycles);
@@ -219,7 +216,6 @@ static void order(struct candidates *c)
     }
     c->count = kept;
     free(sorted);
-    free(taken);
 }
 
 /* Whether tuning may choose this key: not what all sets have for one of several, nor fast products that round

@@ -2,7 +2,6 @@
 /* attnrun check: every kernel of a layer against the reference, and its promises. */
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
@@ -165,7 +164,7 @@ static bool make_plain(struct check *c)
                             : sums_fast(c->layer, &c->diag) ? "plan.products=classical" : NULL;
     if (c->diag.errors > 0 || other == NULL || options.plan != NULL)
         return c->diag.errors == 0;
-    const char **set = memory_get(options.set_count + 1, sizeof *set);
+    HEAP const char **set = memory_get(options.set_count + 1, sizeof *set);
     size_t count = 0;
     for (size_t i = 0; i < options.set_count; i++)
         if (strncmp(options.set[i], other, strcspn(other, "=")) != 0)
@@ -174,10 +173,7 @@ static bool make_plain(struct check *c)
     options.set = set;
     options.set_count = count;
     c->plain_layer = layer_read(c->spec, set, count, &c->diag);
-    const bool good = c->plain_layer != NULL &&
-                      compile_kernel(&c->plain, c->spec, c->plain_layer->name, &options, &c->diag);
-    free(set);
-    return good;
+    return c->plain_layer != NULL && compile_kernel(&c->plain, c->spec, c->plain_layer->name, &options, &c->diag);
 }
 
 /* Checks every requested instruction set, or every one of the pair. */

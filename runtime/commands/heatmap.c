@@ -188,7 +188,7 @@ int command_heatmap(const struct options *options)
 {
     struct heatmap map = {.options = options};
     struct compile_options compile;
-    const char **set = memory_get(options->compile.set_count + 1, sizeof *set);
+    HEAP const char **set = memory_get(options->compile.set_count + 1, sizeof *set);
     find_scale(&map);
     const bool good = is_svg(&map) && read_call(&map, &compile, set) &&
            choose(&map) && read_all_labels(&map) &&
@@ -203,6 +203,5 @@ int command_heatmap(const struct options *options)
     labels_free(&map.picture.keys);
     free(map.picture.weights);
     call_free(&map.call);
-    free(set);
     return command_end(&map.diag, false);
 }

@@ -32,10 +32,8 @@ struct merge {
 /* How the points were divided, as a result says; false if it does not */
 static bool shard_of(const struct record *record, size_t *shard, size_t *shards)
 {
-    struct diag ignored = {0};
-    const bool good = shard_parse(record_get_text(record, "shard"), shard, shards, &ignored);
-    diag_free(&ignored);
-    return good;
+    OWNED(diag_free) struct diag ignored = {0};
+    return shard_parse(record_get_text(record, "shard"), shard, shards, &ignored);
 }
 
 /* The number of a result's point; 0 if it is no result of a sweep */
@@ -76,11 +74,8 @@ static bool belongs(struct merge *m, const struct record *record, const char *pa
 
 static bool is_same(const struct record *a, const struct record *b)
 {
-    char *one = record_json(a), *other = record_json(b);
-    const bool same = strcmp(one, other) == 0;
-    free(one);
-    free(other);
-    return same;
+    HEAP char *one = record_json(a), *other = record_json(b);
+    return strcmp(one, other) == 0;
 }
 
 /* Takes over the record. */
@@ -105,14 +100,12 @@ static bool take(struct merge *m, struct record *record, const char *path, struc
 
 static bool take_file(struct merge *m, const char *path, struct diag *diag)
 {
-    struct records records = {0};
+    OWNED(records_free) struct records records = {0};
     size_t size = 0, whole;
-    char *text = file_read(path, WHOLE_RESULTS, &size, diag);
+    HEAP char *text = file_read(path, WHOLE_RESULTS, &size, diag);
     bool good = text != NULL && records_parse(&records, text, size, &whole, path, diag);
     for (size_t i = 0; good && i < records.count; i++)
         good = take(m, &records.record[i], path, diag);
-    records_free(&records);
-    free(text);
     return good;
 }
 
@@ -156,8 +149,8 @@ static void print_missing_shards(const struct merge *m)
     size_t own, shards, count = 0;
     if (!shard_of(&m->records.record[0], &own, &shards) || shards < 2)
         return;
-    size_t *shard = shard_deal(m->points, shards);
-    bool *missing = find_missing_shards(m, shard, shards);
+    HEAP size_t *shard = shard_deal(m->points, shards);
+    HEAP bool *missing = find_missing_shards(m, shard, shards);
     for (size_t s = 1; s <= shards; s++) {
         if (!missing[s] || ++count > SHARDS_SHOWN)
             continue;
@@ -167,8 +160,6 @@ static void print_missing_shards(const struct merge *m)
         fprintf(stderr, " and %zu more", count - SHARDS_SHOWN);
     if (count > 0)
         fputc('\n', stderr);
-    free(missing);
-    free(shard);
 }
 
 static bool any_failed(const struct merge *m)

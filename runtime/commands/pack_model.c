@@ -4,7 +4,6 @@
  * place.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -50,8 +49,8 @@ static bool is_there(const char *path, struct diag *diag)
 static bool pack(const struct options *options, const char *program, const char *name, const char *out,
                  struct diag *diag)
 {
-    struct words words = {0};
-    struct process_result result = {0};
+    OWNED(words_free) struct words words = {0};
+    OWNED(process_forget) struct process_result result = {0};
     struct replacement file = {0};
     char names[200], numbers[200];
     bool good = numbers_of(options, names, numbers, diag) && replacement_begin(&file, out, diag);
@@ -70,20 +69,18 @@ static bool pack(const struct options *options, const char *program, const char 
     good = replacement_end(&file, good && result.exit_code == 0, diag);
     if (good)
         printf("packed %s for %s: %s, %s bytes\n", name, names, out, result.output);
-    free(result.output);
-    words_free(&words);
     return good;
 }
 
 int command_pack_model(const struct options *options)
 {
     struct diag diag = {0};
-    char *name = NULL, *program = NULL, *out = NULL;
+    HEAP char *name = NULL, *program = NULL, *out = NULL;
     struct compile_options compile = options->compile;
-    sigset_t before;
     compile.isa = strcmp(options->isa, "auto") == 0 ? NULL : options->isa;
+    OWNED(signals_release) sigset_t before;
     signals_hold(&before);
-    char *folder = folder_make(&diag);
+    OWNED(folder_end) char *folder = folder_make(&diag);
     const struct embedded_file *packer = embedded_find(runtime_files, runtime_files_count, "commands/packer.in");
     if (options->weights.path == NULL)
         diag_error(&diag, "--weights", "is missing; give the folder of the model, or its model.safetensors");
@@ -98,11 +95,5 @@ int command_pack_model(const struct options *options)
         out = options->out != NULL ? text_copy(options->out) : text_join("%s.packed", name);
         pack(options, program, name, out, &diag);
     }
-    folder_remove(folder);
-    signals_release(&before);
-    free(folder);
-    free(name);
-    free(program);
-    free(out);
     return command_end(&diag, false);
 }

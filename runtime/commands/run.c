@@ -2,7 +2,6 @@
 /* attnrun run: a layer on the tensors of a file, by a kernel or by the reference. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
@@ -174,7 +173,7 @@ static void expect_cache(struct job *job, bool values)
         given[part] = in_file[part] != NULL ? in_file[part]->data : NULL;
         if (given[part] == NULL)
             continue;
-        char *left = memory_get(bytes[part], 1);
+        HEAP char *left = memory_get(bytes[part], 1);
         memcpy(left, in->tensor[tensor], bytes[part]);
         for (size_t i = 0; i < count; i += d) {
             const size_t at = cache_place(job, values, i);
@@ -182,7 +181,6 @@ static void expect_cache(struct job *job, bool values)
                 memcpy(left + at / d * width, (const char *)given[part] + at / d * width, width);
         }
         changes = changes || memcmp(left, given[part], bytes[part]) != 0;
-        free(left);
     }
     for (size_t i = 0; job->options->reference && i < count; i += d) {
         const size_t at = cache_place(job, values, i);

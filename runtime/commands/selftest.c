@@ -318,9 +318,8 @@ static double bound_of(const struct selftest *s, const struct output *o, const s
 
 static void print_upper(struct selftest *s)
 {
-    char *capitals = text_capitals(s->layer->name, strlen(s->layer->name));
+    HEAP char *capitals = text_capitals(s->layer->name, strlen(s->layer->name));
     fputs(capitals, s->out);
-    free(capitals);
 }
 
 /* A literal with exactly this f32 value */
@@ -655,10 +654,9 @@ static void print_digest_of(struct selftest *s, const struct portable *portable)
 /* exact = portable: of all outputs, as the order of docs/portable.md gives them */
 static void print_digest(struct selftest *s)
 {
-    struct portable portable;
+    OWNED(portable_free) struct portable portable;
     portable_compute(&portable, s->layer, &s->inputs, NULL);
     print_digest_of(s, &portable);
-    portable_free(&portable);
 }
 
 #define TRAINED_SEED UINT64_C(0x243f6a8885a308d3) /* of dropout: pi's first bits, both words are something */
@@ -666,16 +664,14 @@ static void print_digest(struct selftest *s)
 /* The same of a call that trains, and of its gradients; dy: multiples of 1/64 from -25/32 up to 25/32 */
 static void print_trained_digest(struct selftest *s)
 {
-    struct portable portable;
     const size_t count = inputs_count(s->layer, &s->inputs, TENSOR_Y);
-    float *const dy = memory_get(count, sizeof *dy);
+    HEAP float *const dy = memory_get(count, sizeof *dy);
     for (size_t i = 0; i < count; i++)
         dy[i] = (float)((int)(i * 37 % 101) - 50) / 64;
     s->inputs.seed = TRAINED_SEED;
+    OWNED(portable_free) struct portable portable;
     portable_compute(&portable, s->layer, &s->inputs, dy);
     print_digest_of(s, &portable);
-    portable_free(&portable);
-    free(dy);
 }
 
 static void print_gradients(struct selftest *s)
@@ -796,11 +792,10 @@ static void compute(struct selftest *s, bool pairs)
 static void write_program(struct selftest *s)
 {
     struct text text;
-    char *path = text_join("%s_test.c", s->layer->name);
+    HEAP char *path = text_join("%s_test.c", s->layer->name);
     s->out = text_begin(&text);
     print_program(s);
     text_write(&text, s->options->out != NULL ? s->options->out : path, &s->diag);
-    free(path);
 }
 
 int command_selftest(const struct options *options)

@@ -73,13 +73,11 @@ static void phases(struct sweep *s, struct diag *diag)
 
 int command_sweep(const struct options *options)
 {
-    struct sweep s = {.options = options, .spec = options->specs[0], .shard = 1, .shards = 1, .journal = {.file = -1}};
     struct diag diag = {0};
-    sigset_t before;
+    OWNED(signals_release) sigset_t before; /* which ends an interrupted one */
     signals_hold(&before);
+    OWNED(sweep_free) struct sweep s = {.options = options, .spec = options->specs[0], .shard = 1, .shards = 1,
+                                        .journal = {.file = -1}};
     phases(&s, &diag);
-    const int code = command_end(&diag, s.failed > 0);
-    sweep_free(&s);
-    signals_release(&before); /* which ends an interrupted one */
-    return code;
+    return command_end(&diag, s.failed > 0);
 }

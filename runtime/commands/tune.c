@@ -187,7 +187,7 @@ static void report_wrong(struct tune *t, const struct findings *f, const struct 
 {
     char text[COMPARE_TEXT];
     struct options only = *t->options;
-    struct words words = {0};
+    OWNED(words_free) struct words words = {0};
     fprintf(stderr, "FAILED  %s %s: ", t->layer->name, isa_of(t)->name);
     print_request(request, stderr);
     for (int i = 0; i < OUTPUTS_COMPARED; i++)
@@ -200,7 +200,6 @@ static void report_wrong(struct tune *t, const struct findings *f, const struct 
     only.m = layer_is_square(t->layer) ? UNSET : t->draw.m;
     only.set = (struct option_texts){(const char **)words.word, words.count};
     options_repeat(&only, COMMAND_CHECK, t->spec, stderr);
-    words_free(&words);
 }
 
 /* Checks accuracy and promises in a process of its own, which a wrong kernel may crash; correct ones are then timed in
@@ -253,11 +252,10 @@ static void run_errand(void *context, FILE *answer)
 static bool compile_in_time(struct tune *t, struct kernel *kernel, const struct compile_options *options, double until)
 {
     struct errand errand = {t, options, until};
-    struct process_result result;
+    OWNED(process_forget) struct process_result result = {0};
     if (!isinf(until) && cache_keeps(t->options->compile.cache)) {
         if (!process_call(&result, run_errand, &errand, NULL, t->diag))
             return false;
-        free(result.output);
         t->over = result.signal == SIGTERM && now_us() >= until;
     }
     return !t->over && compile_kernel(kernel, t->spec, t->layer->name, options, t->diag);
@@ -269,23 +267,19 @@ static bool compile_plan(struct tune *t, struct kernel *kernel, const struct pla
                          double until)
 {
     struct compile_options options = t->options->compile;
-    char *folder = NULL, *path = NULL;
-    sigset_t before;
     bool good = true;
-    options.isa = isa;
+    OWNED(signals_release) sigset_t before;
     signals_hold(&before); /* so that the folder does not stay */
+    OWNED(folder_end) char *folder = NULL;
+    HEAP char *path = NULL;
+    options.isa = isa;
     if (file != NULL) {
         folder = folder_make(t->diag);
         path = folder != NULL ? path_join(folder, "tuned.plan") : NULL;
         good = path != NULL && write_file(t, file, path);
         options.plan = path;
     }
-    good = good && compile_in_time(t, kernel, &options, until);
-    folder_remove(folder);
-    free(folder);
-    free(path);
-    signals_release(&before);
-    return good;
+    return good && compile_in_time(t, kernel, &options, until);
 }
 
 /* False if the kernel is wrong or takes too long, or with the reason in `diag`. */
@@ -766,7 +760,7 @@ static unsigned rows_here(struct tune *t)
 {
     const struct inputs_draw draw = {.seed = t->draw.seed, .batch = 1, .n = 1, .m = 1};
     struct kernel kernel = {0};
-    struct inputs inputs = {0};
+    OWNED(inputs_free) struct inputs inputs = {0};
     struct plan_file file = t->blank;
     unsigned rows = 0;
     for (size_t i = 0; i < isa_count; i++)
@@ -776,15 +770,13 @@ static unsigned rows_here(struct tune *t)
         return 0;
     }
     inputs_draw(&inputs, t->layer, &draw, NULL);
-    void *packed = large_pages(kernel.call->packed_bytes);
+    HEAP void *packed = large_pages(kernel.call->packed_bytes);
     const struct kernel_weights weights = kernel_weights_of(&inputs);
     for (size_t i = 0; i < isa_count; i++)
         if (options_want_isa(t->options, isa_table[i].name) &&
             kernel.call->pack(packed, &weights, isa_table[i].id) != KERNEL_ISA)
             rows |= 1u << i;
-    free(packed);
     kernel_unload(&kernel);
-    inputs_free(&inputs);
     if (rows == 0)
         call_report_no_isa(t->spec, t->diag);
     return rows;
@@ -832,7 +824,7 @@ static bool choose_draw(struct tune *t)
 int command_tune(const struct options *options)
 {
     struct diag diag = {0};
-    struct tune *t = memory_get(1, sizeof *t);
+    HEAP struct tune *t = memory_get(1, sizeof *t);
     t->options = options;
     t->spec = options->specs[0];
     t->diag = &diag;
@@ -844,6 +836,5 @@ int command_tune(const struct options *options)
     const int code = command_end(&diag, t->wrong > 0);
     subject_free(&t->subject);
     layer_free(t->layer);
-    free(t);
     return code;
 }

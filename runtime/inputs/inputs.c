@@ -75,11 +75,10 @@ size_t inputs_y_at(const struct layer *layer, const struct inputs *in, size_t b,
 void inputs_order_y(const struct layer *layer, const struct inputs *in, double *numbers)
 {
     const size_t count = inputs_count(layer, in, TENSOR_Y), d_out = (size_t)layer->d_out;
-    double *ordered = memory_get(count, sizeof *ordered);
+    HEAP double *ordered = memory_get(count, sizeof *ordered);
     for (size_t i = 0; i < count; i++)
         ordered[inputs_y_at(layer, in, i / d_out / in->n, i / d_out % in->n, i % d_out)] = numbers[i];
     memcpy(numbers, ordered, count * sizeof *ordered);
-    free(ordered);
 }
 
 int64_t inputs_position(const struct layer *layer, const struct inputs *in, size_t b, size_t t)

@@ -541,7 +541,7 @@ bool weights_read(struct tensors *weights, const struct layer *layer, const stru
 {
     const char *path = choice->path;
     struct search s = {.layer = layer, .choice = choice, .place = path, .diag = diag};
-    struct tensors file = {0};
+    OWNED(tensors_free) struct tensors file = {0};
     if (!has_weights(layer)) {
         *weights = (struct tensors){0};
         if (path != NULL)
@@ -557,7 +557,6 @@ bool weights_read(struct tensors *weights, const struct layer *layer, const stru
         good = make_tensor(&s, &s.parts[i], &file, weights);
     if (!good)
         tensors_free(weights);
-    tensors_free(&file);
     tensors_free(&s.names);
     free(s.module);
     return good;

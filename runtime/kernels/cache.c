@@ -47,13 +47,10 @@ static char *absolute(const char *path)
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') /* with a slash at the end a link would be followed */
         length--;
-    char *own = text_part(path, length), *joined = NULL;
+    HEAP char *own = text_part(path, length);
     if (own[0] == '/')
-        return own;
-    if (getcwd(here, sizeof here) != NULL)
-        joined = path_join(here, own);
-    free(own);
-    return joined;
+        return text_copy(own);
+    return getcwd(here, sizeof here) != NULL ? path_join(here, own) : NULL;
 }
 
 /* The default folder, malloc'd; NULL if no variable names one. */
@@ -109,7 +106,8 @@ static void warn(const char *path, const char *why, FILE *out)
 
 bool cache_look(const char *given, FILE *out, struct diag *diag)
 {
-    char why[80] = "", *path = NULL;
+    char why[80] = "";
+    HEAP char *path = NULL;
     struct stat status;
     if (!path_of(&path, given, diag))
         return false;
@@ -122,7 +120,6 @@ bool cache_look(const char *given, FILE *out, struct diag *diag)
         warn(path, why, out);
     if (folder >= 0)
         close(folder);
-    free(path);
     return good || given == NULL;
 }
 
@@ -154,12 +151,9 @@ void cache_close(struct cache *cache)
 
 bool cache_keeps(const char *folder)
 {
-    struct cache cache;
-    struct diag ignored = {0}; /* what is wrong with it, a compilation says */
-    const bool keeps = cache_open(&cache, folder, &ignored) && cache.folder >= 0;
-    cache_close(&cache);
-    diag_free(&ignored);
-    return keeps;
+    OWNED(cache_close) struct cache cache = {.folder = -1};
+    OWNED(diag_free) struct diag ignored = {0}; /* what is wrong with it, a compilation says */
+    return cache_open(&cache, folder, &ignored) && cache.folder >= 0;
 }
 
 /* ---- its files -------------------------------------------------------------------------------------------------- */
@@ -208,17 +202,14 @@ static bool is_intact(int file, const char *key, double *us)
         return false;
     size_t size;
     uint64_t time;
-    char *bytes = file_bytes_open(file, SIZE_MAX, &size);
-    if (bytes == NULL || size != (size_t)status.st_size) {
-        free(bytes);
+    HEAP char *bytes = file_bytes_open(file, SIZE_MAX, &size);
+    if (bytes == NULL || size != (size_t)status.st_size)
         return false;
-    }
     size -= TIME + SEAL;
     memcpy(ending.time, bytes + size, TIME);
     make_seal(&ending, key, bytes, size);
     const bool intact = memcmp(ending.seal, bytes + size + TIME, SEAL) == 0 &&
                         number_whole(ending.time, TIME, 0, UINT64_MAX, &time);
-    free(bytes);
     if (intact)
         *us = (double)time;
     return intact;
@@ -300,14 +291,13 @@ bool cache_add(const struct cache *cache, const char *key, const char *path, dou
     size_t size;
     if (cache->folder < 0)
         return true;
-    char *bytes = file_read(path, WHOLE_OURS, &size, diag);
+    HEAP char *bytes = file_read(path, WHOLE_OURS, &size, diag);
     if (bytes == NULL)
         return false;
     snprintf(ending.time, sizeof ending.time, "%0*.0f", TIME, us);
     make_seal(&ending, key, bytes, size);
     remove_old(cache);
     const int error = add(cache, key, bytes, size, &ending);
-    free(bytes);
     if (error != 0)
         diag_environment(diag, cache->path, "a compiled kernel cannot be written there: %s", strerror(error));
     return error == 0;

@@ -15,7 +15,6 @@
 /* Reads the separate file of weights, if there is one; they override those of the file of tensors. */
 static bool add_weights(struct call *call, const struct weights_choice *choice, struct diag *diag)
 {
-    struct tensors weights;
     const size_t errors = diag->errors;
     if (choice->path == NULL) {
         if (choice->prefix != NULL || choice->zero_bias || choice->norm_plus_one)
@@ -24,12 +23,12 @@ static bool add_weights(struct call *call, const struct weights_choice *choice, 
                        "not given");
         return diag->errors == errors;
     }
+    OWNED(tensors_free) struct tensors weights;
     if (!weights_read(&weights, call->layer, choice, diag))
         return false;
     for (size_t i = 0; i < weights.count; i++)
         tensors_remove(&call->file, weights.items[i].name);
     tensors_join(&call->file, &weights);
-    tensors_free(&weights);
     return diag->errors == errors;
 }
 
@@ -112,10 +111,8 @@ static int run_backward(const struct call *call, const void *packed, const struc
             grads.tensor[t] = call->gradient[t];
         }
     const size_t bytes = call->kernel.call->back_scratch_bytes_for(1);
-    void *scratch = aligned_alloc(KERNEL_ALIGNMENT, (bytes + KERNEL_ALIGNMENT) / 64 * 64);
-    const int error = scratch != NULL ? call->kernel.call->backward(packed, args, &grads, scratch) : KERNEL_NULL;
-    free(scratch);
-    return error;
+    HEAP void *scratch = aligned_alloc(KERNEL_ALIGNMENT, (bytes + KERNEL_ALIGNMENT) / 64 * 64);
+    return scratch != NULL ? call->kernel.call->backward(packed, args, &grads, scratch) : KERNEL_NULL;
 }
 
 static void pack_and_run(void *context, FILE *answer)
@@ -150,7 +147,7 @@ static void pack_and_run(void *context, FILE *answer)
 bool call_run(struct call *call, int *isa, const char *in, struct diag *diag)
 {
     struct errand errand = {.call = call, .isa = *isa};
-    struct process_result result;
+    OWNED(process_forget) struct process_result result = {0};
     const size_t errors = diag->errors;
     call_reset_cache(call);
     if (!process_call(&result, pack_and_run, &errand, NULL, diag))
@@ -162,7 +159,6 @@ bool call_run(struct call *call, int *isa, const char *in, struct diag *diag)
         refuse(&errand, true, why, ", by someone or for want of memory");
     else
         errand.isa = CALL_BROKEN;
-    free(result.output);
     if (errand.refusal[0] != '\0')
         (errand.environment ? diag_environment : diag_error)(diag, in, "%s", errand.refusal);
     *isa = errand.isa;

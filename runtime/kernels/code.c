@@ -31,7 +31,7 @@ static int by_address(const void *a, const void *b)
 /* Adds up the functions of a copy of the symbols. */
 static size_t add_up(const ElfW(Sym) *symbols, size_t count, const char *names, size_t names_size, const char *isa)
 {
-    ElfW(Sym) *own = malloc(count * sizeof *own + 1);
+    HEAP ElfW(Sym) *own = malloc(count * sizeof *own + 1);
     size_t kept = 0, bytes = 0;
     for (size_t i = 0; own != NULL && i < count; i++)
         if ((symbols[i].st_info & 0xf) == STT_FUNC && symbols[i].st_name < names_size &&
@@ -42,7 +42,6 @@ static size_t add_up(const ElfW(Sym) *symbols, size_t count, const char *names, 
     for (size_t i = 0; i < kept; i++)
         if (i == 0 || own[i].st_value != own[i - 1].st_value)
             bytes += own[i].st_size;
-    free(own);
     return bytes;
 }
 

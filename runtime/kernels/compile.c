@@ -70,19 +70,18 @@ static bool add_attngen(struct words *words, const struct compile_options *optio
     }
     if (slash != NULL)
         *slash = '\0';
-    char *path = slash != NULL ? path_join(self, "attngen") : NULL;
+    HEAP char *path = slash != NULL ? path_join(self, "attngen") : NULL;
     if (path == NULL)
         return diag_environment(diag, NULL, "attngen is not found beside this program; name it with --attngen");
     words_add(words, path);
-    free(path);
     return true;
 }
 
 char *compile_generator(const struct compile_options *options, struct diag *diag)
 {
     static const char name[] = "attngen ";
-    struct words words = {0};
-    struct process_result result = {0};
+    OWNED(words_free) struct words words = {0};
+    OWNED(process_forget) struct process_result result = {0};
     char *version = NULL;
     bool good = add_attngen(&words, options, diag);
     words_add(&words, "--version");
@@ -92,8 +91,6 @@ char *compile_generator(const struct compile_options *options, struct diag *diag
         version = text_part(result.output + strlen(name), strcspn(result.output + strlen(name), "\n"));
     if (version == NULL && diag->errors == 0)
         diag_environment(diag, words.count > 0 ? words.word[0] : NULL, "does not print its version; it is not attngen");
-    free(result.output);
-    words_free(&words);
     return version;
 }
 
@@ -101,14 +98,13 @@ char *compile_generator(const struct compile_options *options, struct diag *diag
  * cannot be read is left for attngen to refuse. */
 static const char *isas_of(const char *spec, const struct compile_options *options, char text[200])
 {
-    struct diag quiet = {0};
+    OWNED(diag_free) struct diag quiet = {0};
     struct layer *layer = layer_read(spec, options->set, options->set_count, &quiet);
     const unsigned asked = isa_parse_list(options->isa, &quiet);
     const bool some = layer != NULL && plan_isas(layer, asked) != asked;
     if (some)
         isa_list_names(text, 200, plan_isas(layer, asked), ",");
     layer_free(layer);
-    diag_free(&quiet);
     return some ? text : options->isa;
 }
 
@@ -124,9 +120,9 @@ static void add_option(struct words *words, const char *name, const char *value)
 static bool generate(const char *command, const char *folder, const char *spec, const struct compile_options *options,
                      struct diag *diag)
 {
-    struct words words = {0};
-    struct process_result result = {0};
-    char *dashed = spec[0] == '-' ? path_join(".", spec) : NULL; /* not an option */
+    OWNED(words_free) struct words words = {0};
+    OWNED(process_forget) struct process_result result = {0};
+    HEAP char *dashed = spec[0] == '-' ? path_join(".", spec) : NULL; /* not an option */
     char isas[200];
     bool good = add_attngen(&words, options, diag);
     if (command != NULL)
@@ -146,9 +142,6 @@ static bool generate(const char *command, const char *folder, const char *spec, 
     good = good && ended_well(&result, "attngen", "made the kernel", diag);
     if (good && !options->ahead)
         fputs(result.output, stderr); /* warnings */
-    free(result.output);
-    words_free(&words);
-    free(dashed);
     return good;
 }
 
@@ -174,16 +167,15 @@ static void hash_program(struct sha256 *hash, const char *program)
 static bool hash_file(struct sha256 *hash, const char *path, struct diag *diag)
 {
     size_t size;
-    char *text = file_read(path, WHOLE_OURS, &size, diag);
+    HEAP char *text = file_read(path, WHOLE_OURS, &size, diag);
     if (text != NULL)
         sha256_add(hash, text, size + 1);
-    free(text);
     return text != NULL;
 }
 
 char *compile_version(struct diag *diag)
 {
-    struct words words = {0};
+    OWNED(words_free) struct words words = {0};
     struct process_result result = {0};
     words_add_split(&words, compile_command());
     words_add(&words, "--version");
@@ -191,7 +183,6 @@ char *compile_version(struct diag *diag)
     const bool good = started && ended_well(&result, words.word[0], "told its version", diag);
     if (!good && !result.interrupted)
         blame_compiler(diag);
-    words_free(&words);
     if (good)
         return result.output;
     free(result.output);
@@ -201,15 +192,13 @@ char *compile_version(struct diag *diag)
 /* The compiler's version text and its place; for "ccache gcc" that of the first word */
 static bool hash_compiler(struct sha256 *hash, const char *compiler, struct diag *diag)
 {
-    struct words words = {0};
-    char *version = compile_version(diag);
+    OWNED(words_free) struct words words = {0};
+    HEAP char *version = compile_version(diag);
     words_add_split(&words, compiler);
     if (version != NULL && words.count > 0) {
         hash_program(hash, words.word[0]);
         sha256_add(hash, version, strlen(version) + 1);
     }
-    free(version);
-    words_free(&words);
     return version != NULL;
 }
 
@@ -225,8 +214,7 @@ static void files_free(struct files *files)
     char *paths[] = {files->shim, files->source, files->header, files->library};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         free(paths[i]);
-    folder_remove(files->folder);
-    free(files->folder);
+    folder_end(&files->folder);
     cache_close(&files->cache);
 }
 
@@ -265,8 +253,8 @@ static bool blames_environment(const char *words)
 static bool compile(const struct files *files, const char *compiler, const char *flags, double *us, bool *refused,
                     struct diag *diag)
 {
-    struct words words = {0};
-    struct process_result result = {0};
+    OWNED(words_free) struct words words = {0};
+    OWNED(process_forget) struct process_result result = {0};
     words_add_split(&words, compiler);
     words_add_split(&words, flags);
     words_add(&words, "-o");
@@ -277,8 +265,6 @@ static bool compile(const struct files *files, const char *compiler, const char 
     *refused = good && result.exit_code > 0 && !blames_environment(result.output);
     good = good && ended_well(&result, words.word[0], "compiled the emitted file", diag);
     *us = result.cpu_us;
-    free(result.output);
-    words_free(&words);
     return good;
 }
 
@@ -297,13 +283,11 @@ static bool name_files(struct files *files, const char *name, struct diag *diag)
 /* Loads the library from the cache, if it is there and can be loaded. */
 static bool load_kept(struct kernel *kernel, const struct files *files, const char *layer, double *us)
 {
-    struct diag ignored = {0};
+    OWNED(diag_free) struct diag ignored = {0};
     const int file = cache_find(&files->cache, files->key, us);
-    char *name = file >= 0 ? cache_name(&files->cache, files->key) : NULL;
+    HEAP char *name = file >= 0 ? cache_name(&files->cache, files->key) : NULL;
     const bool good = name != NULL && kernel_load(kernel, name, layer, &ignored);
     kernel->crashed = false; /* the crash of a cached library is no verdict: it is compiled again */
-    diag_free(&ignored);
-    free(name);
     if (file >= 0)
         close(file);
     return good;
@@ -323,10 +307,9 @@ static void advise(const char *flags, struct diag *diag)
 /* Adds the library to the cache; failure is no error, as the kernel is loaded. */
 static void keep(const struct files *files, double us)
 {
-    struct diag diag = {0};
+    OWNED(diag_free) struct diag diag = {0};
     if (!cache_add(&files->cache, files->key, files->library, us, &diag) && diag.errors > 0)
         fprintf(stderr, "attnrun: warning: the compiled kernel is not kept: %s\n", diag_first(&diag));
-    diag_free(&diag);
 }
 
 /* Compiles what the cache lacks, and keeps it without looking. */
@@ -375,13 +358,13 @@ char *compile_flags(void)
 bool compiler_text(char text[PLAN_TEXT], struct diag *diag)
 {
     const char *flags = getenv("CFLAGS");
-    char *version = compile_version(diag), both[2 * PLAN_TEXT];
+    HEAP char *version = compile_version(diag);
+    char both[2 * PLAN_TEXT];
     if (version == NULL)
         return false;
     snprintf(both, sizeof both, "%.*s%s%s", (int)strcspn(version, "\n"), version,
              flags != NULL && *flags != '\0' ? ", " : "", flags != NULL ? flags : "");
     plan_text(text, both);
-    free(version);
     return true;
 }
 
@@ -402,23 +385,21 @@ static bool warn_of_compiler(const struct compile_options *options, struct diag 
 /* The number after "PREFIX_WORD = " in an emitted header, PREFIX being the name in capitals; false if it is missing */
 static bool constant_of(int64_t *value, const char *header, const char *name, const char *word)
 {
-    char *capitals = text_capitals(name, strlen(name)), *text = text_join("%s_%s = ", capitals, word);
+    HEAP char *capitals = text_capitals(name, strlen(name)), *text = text_join("%s_%s = ", capitals, word);
     const char *at = strstr(header, text);
     *value = at != NULL ? strtoll(at + strlen(text), NULL, 10) : 0;
-    free(capitals);
-    free(text);
     return at != NULL;
 }
 
 bool compile_folds(struct folds *folds, const char *spec, const char *name, const struct compile_options *options,
                    struct diag *diag)
 {
-    char *header = NULL;
     size_t size;
-    sigset_t before;
     int64_t scores, values;
+    OWNED(signals_release) sigset_t before;
     signals_hold(&before);
-    char *folder = folder_make(diag), *path = folder != NULL ? text_join("%s/%s.h", folder, name) : NULL;
+    OWNED(folder_end) char *folder = folder_make(diag);
+    HEAP char *path = folder != NULL ? text_join("%s/%s.h", folder, name) : NULL, *header = NULL;
     if (path != NULL && generate(NULL, folder, spec, options, diag))
         header = file_read(path, WHOLE_OURS, &size, diag);
     const bool good = header != NULL && constant_of(&scores, header, name, "FOLDS_SCORES") &&
@@ -431,11 +412,6 @@ bool compile_folds(struct folds *folds, const char *spec, const char *name, cons
     }
     if (header != NULL && !good)
         diag_environment(diag, spec, "the emitted header does not say what is folded");
-    folder_remove(folder);
-    free(folder);
-    free(path);
-    free(header);
-    signals_release(&before);
     return good;
 }
 
@@ -451,13 +427,10 @@ static bool add_sources(struct words *words, const char *folder, char **model)
         const char *name = entries[i]->d_name;
         const size_t length = strlen(name), end = strlen(ending);
         if (length > 2 && strcmp(name + length - 2, ".c") == 0) {
-            char *path = path_join(folder, name), *pair = text_capitals(name, length - 2);
-            char *flag = text_join("-D%s_PACK_ONLY", pair);
+            HEAP char *path = path_join(folder, name), *pair = text_capitals(name, length - 2);
+            HEAP char *flag = text_join("-D%s_PACK_ONLY", pair);
             words_add(words, path);
             words_add(words, flag);
-            free(path);
-            free(pair);
-            free(flag);
         }
         if (length > end && strcmp(name + length - end, ending) == 0 && *model == NULL)
             *model = text_part(name, length - end);
@@ -472,22 +445,20 @@ static bool add_sources(struct words *words, const char *folder, char **model)
 /* The beginning of a program's text: includes the header, and defines its names; malloc'd */
 static char *names_of_model(const char *name)
 {
-    char *capitals = text_capitals(name, strlen(name));
-    char *text = text_join("#include \"%s_model.h\"\n#define SHARD %s_model_shard\n#define PACK %s_model_pack\n"
-                           "#define STRERROR %s_model_strerror\n#define FAULT %s_model_fault\n"
-                           "#define BYTES %s_MODEL_BYTES\n#define WORK %s_MODEL_WORK_BYTES\n"
-                           "#ifdef %s_MODEL_FILES\n#define FILES %s_MODEL_FILES,\n#else\n#define FILES\n#endif\n",
-                           name, name, name, name, name, capitals, capitals, capitals, capitals);
-    free(capitals);
-    return text;
+    HEAP char *capitals = text_capitals(name, strlen(name));
+    return text_join("#include \"%s_model.h\"\n#define SHARD %s_model_shard\n#define PACK %s_model_pack\n"
+                     "#define STRERROR %s_model_strerror\n#define FAULT %s_model_fault\n"
+                     "#define BYTES %s_MODEL_BYTES\n#define WORK %s_MODEL_WORK_BYTES\n"
+                     "#ifdef %s_MODEL_FILES\n#define FILES %s_MODEL_FILES,\n#else\n#define FILES\n#endif\n",
+                     name, name, name, name, name, capitals, capitals, capitals, capitals);
 }
 
 bool compile_model(const char *layers, const char *folder, const char *text, const struct compile_options *options,
                    char **name, char **program, struct diag *diag)
 {
-    struct words words = {0};
-    struct process_result result = {0};
-    char *source = path_join(folder, "attnrun-program.c"), *names = NULL;
+    OWNED(words_free) struct words words = {0};
+    OWNED(process_forget) struct process_result result = {0};
+    HEAP char *source = path_join(folder, "attnrun-program.c"), *names = NULL;
     *name = NULL;
     *program = path_join(folder, "attnrun-program");
     bool good = generate("model", folder, layers, options, diag);
@@ -501,41 +472,29 @@ bool compile_model(const char *layers, const char *folder, const char *text, con
     words_add(&words, source);
     words_add(&words, "-lm");
     const struct piece pieces[] = {{names, good ? strlen(names) : 0}, {text, strlen(text)}};
-    good = good && file_replace(source, pieces, 2, diag) && process_run(&result, words.word, folder, diag) &&
+    return good && file_replace(source, pieces, 2, diag) && process_run(&result, words.word, folder, diag) &&
            ended_well(&result, words.word[0], "compiled the model", diag);
-    free(result.output);
-    free(names);
-    free(source);
-    words_free(&words);
-    return good;
 }
 
 /* $CFLAGS and the flags of this kind of compilation, malloc'd */
 static char *flags_of(const char *name, const struct compile_options *options)
 {
-    char *all = compile_flags(), *capitals = text_capitals(name, strlen(name));
-    char *text = options->pack_only ? text_join("%s -D%s_PACK_ONLY", all, capitals) : text_copy(all);
-    free(all);
-    free(capitals);
-    return text;
+    HEAP char *all = compile_flags(), *capitals = text_capitals(name, strlen(name));
+    return options->pack_only ? text_join("%s -D%s_PACK_ONLY", all, capitals) : text_copy(all);
 }
 
 bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, const struct compile_options *options,
                     struct diag *diag)
 {
     const char *compiler = compile_command();
-    char *flags = flags_of(name, options);
-    struct files files = {.cache = {.folder = -1}};
-    sigset_t before;
+    HEAP char *flags = flags_of(name, options);
     *kernel = (struct kernel){0};
+    OWNED(signals_release) sigset_t before;
     signals_hold(&before);
-    bool good = name_files(&files, name, diag) && cache_open(&files.cache, options->cache, diag) &&
-                generate(NULL, files.folder, spec, options, diag) && warn_of_compiler(options, diag) &&
-                make_key(&files, compiler, flags, diag) &&
-                (options->ahead ? compile_ahead(&files, compiler, flags, diag)
-                                : load_or_compile(kernel, &files, name, compiler, flags, diag));
-    files_free(&files);
-    free(flags);
-    signals_release(&before);
-    return good;
+    OWNED(files_free) struct files files = {.cache = {.folder = -1}};
+    return name_files(&files, name, diag) && cache_open(&files.cache, options->cache, diag) &&
+           generate(NULL, files.folder, spec, options, diag) && warn_of_compiler(options, diag) &&
+           make_key(&files, compiler, flags, diag) &&
+           (options->ahead ? compile_ahead(&files, compiler, flags, diag)
+                           : load_or_compile(kernel, &files, name, compiler, flags, diag));
 }

@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -29,7 +28,7 @@ static void try_library(void *path, FILE *answer)
 /* Whether it can be loaded */
 static bool can_be_loaded(const char *path, bool *crashed, struct diag *diag)
 {
-    struct process_result result;
+    OWNED(process_forget) struct process_result result = {0};
     char text[80];
     if (!process_call(&result, try_library, (void *)path, NULL, diag))
         return false;
@@ -38,7 +37,6 @@ static bool can_be_loaded(const char *path, bool *crashed, struct diag *diag)
     *crashed = result.signal != 0 && !process_stopped(&result);
     if (!good)
         diag_environment(diag, path, "cannot be loaded: %s", why != NULL ? why : result.output);
-    free(result.output);
     return good;
 }
 
@@ -51,9 +49,8 @@ bool kernel_load(struct kernel *kernel, const char *path, const char *name, stru
     if (kernel->library == NULL)
         return diag_environment(diag, path, "cannot be loaded: %s", dlerror());
     kernel->file = open(path, O_RDONLY | O_CLOEXEC);
-    char *table = text_join("%s_table", name);
+    HEAP char *table = text_join("%s_table", name);
     kernel->call = dlsym(kernel->library, table);
-    free(table);
     if (kernel->call != NULL && kernel->call->version == KERNEL_INTERFACE_VERSION)
         return true;
     if (kernel->call == NULL)

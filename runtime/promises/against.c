@@ -2,14 +2,13 @@
 #include "against.h"
 
 #include <fenv.h>
-#include <stdlib.h>
 
 #include "reference/stored.h"
 
 /* Stores all rows that a sequence's queries may read, as a call would. */
 static void put_rows(const struct layer *layer, const struct inputs *from, const struct inputs *to)
 {
-    double *work = memory_get((size_t)(layer->d_k + layer->d_v), sizeof *work);
+    HEAP double *work = memory_get((size_t)(layer->d_k + layer->d_v), sizeof *work);
     void *cache[CACHE_PARTS] = {NULL};
     for (int part = 0; part < inputs_cache_parts(layer); part++)
         cache[part] = to->tensor[inputs_cache_of(layer, part)];
@@ -23,7 +22,6 @@ static void put_rows(const struct layer *layer, const struct inputs *from, const
                         work[c] = (double)inputs_floats(from, inputs_cache_of(layer, values))[row + c];
                     stored_put_row(layer, cache, values, work, row);
                 }
-    free(work);
 }
 
 void against_make(struct against *a, const struct layer *layer, const struct inputs *inputs,

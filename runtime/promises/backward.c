@@ -155,7 +155,7 @@ static bool compare(struct pass *p, const struct guarded *from)
 /* exact = portable: y and gradients have the bits of its order */
 static bool is_portable(struct pass *p, const struct inputs *in, const struct guarded *from)
 {
-    struct portable expected = {0};
+    OWNED(portable_free) struct portable expected = {0};
     char why[300];
     if (!p->layer->portable)
         return true;
@@ -164,7 +164,6 @@ static bool is_portable(struct pass *p, const struct inputs *in, const struct gu
     for (enum layer_tensor t = 0; good && t < TENSOR_COUNT; t++)
         good = !layer_has_gradient(p->layer, t) ||
                outputs_same(p->layer, in, t, "d", from[t].data, expected.gradient[t], why);
-    portable_free(&expected);
     return good || violated(p, "gradients, batch = %zu, n = %zu, m = %zu: %.200s", in->batch, in->n, in->m, why);
 }
 
@@ -280,7 +279,7 @@ static bool check_batch(struct pass *p)
 static bool check_huge(struct pass *p)
 {
     const size_t count = p->in->batch * p->in->n * d_out(p);
-    float *kept = memory_get(count, sizeof *kept);
+    HEAP float *kept = memory_get(count, sizeof *kept);
     bool good = true;
     memcpy(kept, p->dy, count * sizeof *kept);
     for (int exponent = 112; good && p->layer->portable && exponent < 128; exponent += 3) {
@@ -290,7 +289,6 @@ static bool check_huge(struct pass *p)
         good = run_backward(p, p->in, p->gradient) && is_portable(p, p->in, p->gradient);
     }
     memcpy(p->dy, kept, count * sizeof *kept);
-    free(kept);
     return good;
 }
 
@@ -399,7 +397,7 @@ static bool check_poisons(struct pass *p, struct inputs *in, enum layer_tensor t
                           size_t width, struct random *random)
 {
     bool good = true;
-    float *kept = memory_get(width, sizeof *kept);
+    HEAP float *kept = memory_get(width, sizeof *kept);
     for (size_t trial = 0; good && count > 0 && trial < 4; trial++) {
         struct poison poison = {p, tensor, random_bits(random) % p->in->batch, 0};
         poison.row = trial == 0 ? count - 1 : random_bits(random) % count;
@@ -410,24 +408,21 @@ static bool check_poisons(struct pass *p, struct inputs *in, enum layer_tensor t
         good = check_poison(&poison, in);
         memcpy(row, kept, width * sizeof *row);
     }
-    free(kept);
     return good;
 }
 
 static bool check_hidden(struct pass *p)
 {
-    struct inputs in;
     struct random random = {p->of->seed + 77};
     if (p->in->batch == 0 || p->in->n == 0)
         return true;
+    OWNED(inputs_free) struct inputs in;
     inputs_copy(&in, p->layer, p->in);
     const bool conv = p->layer->w_o == W_O_CONV; /* its taps spread dy */
-    bool good = check_poisons(p, &in, TENSOR_X, in.tensor[TENSOR_X], in.n, (size_t)p->layer->d_model, &random) &&
-                (!p->layer->cross || check_poisons(p, &in, TENSOR_SOURCE, in.tensor[TENSOR_SOURCE], in.m,
-                                                   (size_t)p->layer->d_source, &random)) &&
-                (conv || check_poisons(p, &in, TENSOR_Y, p->dy, in.n, d_out(p), &random));
-    inputs_free(&in);
-    return good;
+    return check_poisons(p, &in, TENSOR_X, in.tensor[TENSOR_X], in.n, (size_t)p->layer->d_model, &random) &&
+           (!p->layer->cross || check_poisons(p, &in, TENSOR_SOURCE, in.tensor[TENSOR_SOURCE], in.m,
+                                              (size_t)p->layer->d_source, &random)) &&
+           (conv || check_poisons(p, &in, TENSOR_Y, p->dy, in.n, d_out(p), &random));
 }
 
 /* ---- wrong calls ---- */
@@ -524,13 +519,10 @@ static bool check_forward(struct pass *p)
 bool backward_holds(const struct trial *t, const struct inputs *inputs, double slack, bool all,
                     struct backward_figures *figures, uint64_t *digest)
 {
-    struct pass p = {.of = t, .slack = slack, .figures = figures, .digest = digest, .in = inputs, .layer = t->layer,
-                     .call = t->call, .why = t->why};
+    OWNED(release) struct pass p = {.of = t, .slack = slack, .figures = figures, .digest = digest, .in = inputs,
+                                    .layer = t->layer, .call = t->call, .why = t->why};
     allocate(&p);
-    bool good = gradients_compute(&p.reference, p.layer, inputs, p.dy, t->diag) && is_accurate(&p);
-    good = good && (!all || (check_parts(&p) && check_batch(&p) && check_choice(&p) && check_huge(&p) &&
-                          check_refusals(&p) &&
-                             check_hidden(&p) && check_forward(&p)));
-    release(&p);
-    return good;
+    return gradients_compute(&p.reference, p.layer, inputs, p.dy, t->diag) && is_accurate(&p) &&
+           (!all || (check_parts(&p) && check_batch(&p) && check_choice(&p) && check_huge(&p) && check_refusals(&p) &&
+                     check_hidden(&p) && check_forward(&p)));
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "chunks.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arith.h"
@@ -154,8 +153,8 @@ static void keep(const struct feeding *f, const struct inputs *in, const struct 
 /* One call; with `compares` within the bounds of one that stands alone */
 static bool feed_call(struct feeding *f, size_t n, const int32_t *lengths, bool compares, struct fed *fed)
 {
-    struct inputs in;
     char what[80];
+    OWNED(inputs_free) struct inputs in;
     snprintf(what, sizeof what, "fed in calls, of which one has %zu tokens", n);
     make_call(f, &in, n, lengths, fed);
     f->t.in = &in;
@@ -172,7 +171,6 @@ static bool feed_call(struct feeding *f, size_t n, const int32_t *lengths, bool 
             f->t.now.cache[part] = before;
         }
     }
-    inputs_free(&in);
     return good;
 }
 
@@ -208,7 +206,7 @@ static bool feed(struct feeding *f, enum way way, struct fed *fed)
 {
     size_t least;
     const size_t most = largest_call(f, way, &least), batch = f->stream->batch;
-    int32_t *lengths = memory_get(batch, sizeof *lengths);
+    HEAP int32_t *lengths = memory_get(batch, sizeof *lengths);
     const bool varies = way == WAY_MIXED || way == WAY_FEW || way == WAY_MANY;
     const bool pads = f->stream->tensor[TENSOR_LENGTHS] != NULL;
     bool good = true;
@@ -226,7 +224,6 @@ static bool feed(struct feeding *f, enum way way, struct fed *fed)
         }
         good = feed_call(f, n, lengths, way == WAY_MIXED && f->compares, fed);
     }
-    free(lengths);
     return good;
 }
 

@@ -113,14 +113,12 @@ static void turn_round(const struct layer *layer, const struct inputs *in, enum 
 /* Later calls bring other queries; a new source replaces the old one. */
 static bool other_rows(struct keeping *k, enum layer_tensor tensor, size_t rows, size_t width, const char *what)
 {
-    struct inputs in;
+    OWNED(inputs_free) struct inputs in;
     inputs_copy(&in, k->t.layer, k->t.in);
     turn_round(k->t.layer, &in, tensor, rows, width);
-    const bool good = expect_of(k, &in) &&
-                      (tensor == TENSOR_X || call_has_them(k, &in, true, NULL, "another source in the same blocks")) &&
-                      call_has_them(k, &in, false, NULL, what);
-    inputs_free(&in);
-    return good;
+    return expect_of(k, &in) &&
+           (tensor == TENSOR_X || call_has_them(k, &in, true, NULL, "another source in the same blocks")) &&
+           call_has_them(k, &in, false, NULL, what);
 }
 
 /* A call that ends before its keys are complete leaves no valid block. */

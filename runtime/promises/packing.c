@@ -9,7 +9,6 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -87,8 +86,8 @@ static void pack_elsewhere(struct packing *p, void *block)
 /* Complete blocks that were copied to an illegal address, and their second header */
 static bool misplaced_block(struct packing *p)
 {
-    struct guarded place;
     bool good = true;
+    OWNED(guarded_free) struct guarded place;
     guarded_make(&place, p->packed.bytes + KERNEL_ALIGNMENT, 0);
     for (size_t offset = 4; good && offset < KERNEL_ALIGNMENT; offset += 4) {
         char *block = (char *)place.data + offset;
@@ -98,7 +97,6 @@ static bool misplaced_block(struct packing *p)
         good = good && (offset == sizeof(struct kernel_header) ||
                         not_taken(p, block + sizeof(struct kernel_header), KERNEL_ALIGN, "a header off its boundary"));
     }
-    guarded_free(&place);
     return good;
 }
 
@@ -305,7 +303,7 @@ static bool parts_are_disjoint(struct packing *p, const uint32_t *wanted, size_t
     const struct kernel_weights weights = kernel_weights_of(p->in);
     const size_t numbers = p->packed.bytes / sizeof *wanted;
     const uint32_t *old = p->good, *now = p->packed.data;
-    unsigned char *done = memory_get(numbers, 1);
+    HEAP unsigned char *done = memory_get(numbers, 1);
     bool good = true;
     for (size_t part = parts; good && part-- > 0;) {
         memcpy(p->packed.data, p->good, p->packed.bytes);
@@ -319,7 +317,6 @@ static bool parts_are_disjoint(struct packing *p, const uint32_t *wanted, size_t
     for (size_t i = 0; good && i < numbers; i++)
         good = old[i] == wanted[i] || done[i] == 1 ||
                violated(p, "pack_part: no part of %zu writes number %zu of the block", parts, i);
-    free(done);
     return good;
 }
 
@@ -360,7 +357,7 @@ static bool packing_in_parts(struct packing *p)
     static const size_t parts[] = {3, 1, 2, 7};
     if (p->call->pack_part == NULL)
         return true;
-    struct guarded wanted;
+    OWNED(guarded_free) struct guarded wanted;
     guarded_make(&wanted, p->packed.bytes, 0);
     negate(p);
     const struct kernel_weights weights = kernel_weights_of(p->in);
@@ -370,7 +367,6 @@ static bool packing_in_parts(struct packing *p)
     for (size_t i = 0; good && i < count; i++)
         good = parts_are_disjoint(p, wanted.data, parts[i]);
     negate(p);
-    guarded_free(&wanted);
     return good && wrong_parts(p);
 }
 
@@ -546,14 +542,11 @@ static void copy_block(void *to, const void *from, size_t bytes, uint64_t next)
 static bool opens_within(struct packing *p, const void *blocks, size_t bytes, int expected, size_t block,
                          const char *what)
 {
-    struct fenced fence;
+    OWNED(fenced_free) struct fenced fence = {0};
     const size_t shift = (KERNEL_ALIGNMENT - bytes % KERNEL_ALIGNMENT) % KERNEL_ALIGNMENT;
     const bool made = fenced_make(&fence, blocks, bytes, shift > 0 ? FENCE_IN_FRONT : FENCE_BEHIND);
     char *data = memory_there(made ? fence.data : NULL);
-    const void *opened = expected == KERNEL_OK ? data + block : NULL;
-    const bool good = opens(p, data, bytes, expected, opened, what);
-    fenced_free(&fence);
-    return good;
+    return opens(p, data, bytes, expected, expected == KERNEL_OK ? data + block : NULL, what);
 }
 
 /* Bytes of the good block up to the last one written; other sets may need more. */
@@ -721,13 +714,11 @@ static bool opening(struct packing *p)
     if (!opens_no_cut_block(p) || !packed_elsewhere(p))
         return false;
     const struct isa *other = another_set(p);
-    struct guarded two;
     if ((double)bytes >= SMALL_BLOCK)
         return true;
+    OWNED(guarded_free) struct guarded two;
     guarded_make(&two, 2 * bytes + 64, 0);
-    const bool good = opens_the_second(p, two.data) && (other == NULL || opens_the_best(p, other, two.data));
-    guarded_free(&two);
-    return good;
+    return opens_the_second(p, two.data) && (other == NULL || opens_the_best(p, other, two.data));
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------ */

@@ -209,18 +209,16 @@ static bool memory_is_own(struct trial *t)
     const struct kernel_args args = trial_args(t, t->in);
     const size_t own = t->call->scratch_bytes_for(2) - t->call->scratch_bytes_for(1);
     const size_t bytes = t->call->scratch_bytes_for(1) - own;
-    struct pool pool = {0};
-    struct guarded fresh;
+    OWNED(pool_free) struct pool pool = {0};
     struct shared shared[SHARED] = {make_shared(&pool, "scratch", t->scratch.data, bytes)};
     for (int i = 0; i < inputs_outputs(t->layer); i++)
         shared[1 + i] = make_shared(&pool, layer_tensor_name(inputs_output(t->layer, i)), t->now.of[i].data,
                                     t->now.of[i].bytes);
+    OWNED(guarded_free) struct guarded fresh;
     guarded_make(&fresh, (TRIAL_WORKERS - 1) * own, 0);
     bool good = run_watched(t, shared, &args) && trial_zones_intact(t, what) && trial_same_bits(t, what);
     if (good && own > 0 && memcmp((char *)t->scratch.data + bytes, fresh.data, fresh.bytes) != 0)
         good = violated(t, "%s: it wrote to the scratch of another worker", what);
-    guarded_free(&fresh);
-    pool_free(&pool);
     return good;
 }
 
@@ -982,20 +980,17 @@ static bool wrong_calls(struct trial *t)
     if (t->in->batch == 0 || t->in->n == 0 || t->in->m == 0)
         return true;
     trial_prepare(t, 0, 1);
-    int32_t *lengths = memory_get((3 + (size_t)t->layer->page_count) * lengths_bytes(t), 1);
+    HEAP int32_t *lengths = memory_get((3 + (size_t)t->layer->page_count) * lengths_bytes(t), 1);
     const size_t zero_bytes = (t->call->packed_bytes + 127) / 64 * 64;
-    void *zeroed = memory_there(aligned_alloc(64, zero_bytes)); /* as large as anything it replaces, so it is never
-                                                                 * read past its end */
+    HEAP void *zeroed = memory_there(aligned_alloc(64, zero_bytes)); /* as large as anything that it replaces, so that
+                                                                      * it is never read past its end */
     bool good = true;
     memset(zeroed, 0, zero_bytes);
     for (size_t w = 0; good && w < sizeof wrongs / sizeof *wrongs; w++)
         good = one_wrong(t, &wrongs[w], lengths, zeroed);
     good = good && wrong_parts(t, trial_args(t, t->in)) && wrong_pointers(t, trial_args(t, t->in)) &&
            overlapping_calls(t) && phases_are_named(t) && texts_are_right(t);
-    good = good && wrong_parts(t, args_of_query(t)) && wrong_pointers(t, args_of_query(t)) && empty_calls(t);
-    free(lengths);
-    free(zeroed);
-    return good;
+    return good && wrong_parts(t, args_of_query(t)) && wrong_pointers(t, args_of_query(t)) && empty_calls(t);
 }
 
 /* ---- columns of packed weights ---------------------------------------------------------------------------------- */
@@ -1016,11 +1011,11 @@ static bool column_refused(void *context, int expected, const char *what)
 static bool columns_come_back(struct trial *t)
 {
     const size_t in = (size_t)t->layer->d_model;
-    struct guarded row;
     if (!layer_is_linear(t->layer))
         return true;
     if (!columns_are_right(t))
         return false;
+    OWNED(guarded_free) struct guarded row;
     guarded_make(&row, in * sizeof(float), sizeof(float));
     struct column_call call = {t, t->packed, row.data, 0};
     const struct misuse pointers[] = {{"packed", &call.packed, KERNEL_ALIGNMENT, MISUSE_NEEDED},
@@ -1030,9 +1025,7 @@ static bool columns_come_back(struct trial *t)
         call.column = i == 0 ? (size_t)t->layer->d_out : SIZE_MAX;
         good = column_refused(&call, KERNEL_SIZE, "a column after the last");
     }
-    good = good && (guarded_untouched(&row) || violated(t, "column: refused, but it wrote its numbers"));
-    guarded_free(&row);
-    return good;
+    return good && (guarded_untouched(&row) || violated(t, "column: refused, but it wrote its numbers"));
 }
 
 /* ---- all of them ----------------------------------------------------------------------------------------------- */

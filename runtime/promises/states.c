@@ -22,6 +22,13 @@ struct stream {
     float *y;
 };
 
+static void stream_free(struct stream *stream)
+{
+    free(stream->y);
+    free(stream->states[0]);
+    free(stream->states[1]);
+}
+
 /* Tokens first … first + part->n - 1 of all sequences, and the states so far */
 static void take_tokens(const struct trial *t, struct inputs *part, size_t first, const struct stream *stream)
 {
@@ -64,7 +71,7 @@ static bool near_reference(struct trial *t, const struct stream *stream, const s
 static bool call_of_tokens(struct trial *t, size_t first, size_t count, const struct stream *stream)
 {
     struct trial own = *t;
-    struct inputs part = *t->in;
+    OWNED(inputs_free) struct inputs part = *t->in;
     const size_t row = (size_t)t->layer->d_out;
     part.n = part.m = count;
     part.borrows_weights = false;
@@ -83,7 +90,6 @@ static bool call_of_tokens(struct trial *t, size_t first, size_t count, const st
     for (int k = 0; good && k < inputs_compared(t->layer); k++)
         memcpy(stream->states[k], own.now.cache[k].data, own.now.cache[k].bytes);
     trial_release(&own);
-    inputs_free(&part);
     return good;
 }
 
@@ -117,8 +123,8 @@ static bool cuts_agree(struct trial *t)
     struct random random = {t->seed ^ 0x6375};
     const int parts = inputs_compared(t->layer);
     const size_t chunk = (size_t)rule_chunk(t->layer, NULL);
-    struct stream stream = {.y = memory_get(trial_count(t, TENSOR_Y), sizeof(float))};
-    struct reference reference = {.y = NULL};
+    OWNED(stream_free) struct stream stream = {.y = memory_get(trial_count(t, TENSOR_Y), sizeof(float))};
+    OWNED(reference_free) struct reference reference = {.y = NULL};
     struct bounds bounds = {.y_worst = NULL};
     bool good = true;
     if (chunk > 1)
@@ -139,10 +145,6 @@ static bool cuts_agree(struct trial *t)
                         (chunk > 1 && !whole ? near_reference(t, &stream, &reference, &bounds, most)
                                            : same_stream(t, &stream, most)));
     }
-    reference_free(&reference);
-    free(stream.y);
-    free(stream.states[0]);
-    free(stream.states[1]);
     return good;
 }
 
@@ -151,9 +153,9 @@ static bool tokens_come_back(struct trial *t)
 {
     const size_t batch = t->in->batch, n = t->in->n, row = (size_t)t->layer->d_out;
     const size_t most = min_size((size_t)t->layer->state_window, n);
-    struct stream stream = {.y = memory_get(trial_count(t, TENSOR_Y), sizeof(float))};
+    OWNED(stream_free) struct stream stream = {.y = memory_get(trial_count(t, TENSOR_Y), sizeof(float))};
     struct kernel_states states = {.batch = batch};
-    int32_t *const tokens = memory_get(batch, sizeof *tokens);
+    HEAP int32_t *const tokens = memory_get(batch, sizeof *tokens);
     bool good = true, whole = true;
     for (size_t b = 0; b < batch; b++)
         whole = whole && inputs_keys(t->in, b) == n;
@@ -181,10 +183,6 @@ static bool tokens_come_back(struct trial *t)
     tokens[0] = (int32_t)t->layer->state_window + 1;
     good = good && t->kernel->call->state_back(&states, tokens) == KERNEL_LENGTH &&
            t->kernel->call->state_back(&states, NULL) == KERNEL_NULL;
-    free(stream.y);
-    free(stream.states[0]);
-    free(stream.states[1]);
-    free(tokens);
     return good || violated(t, "state_back: tokens that are taken back leave another state than that before them");
 }
 
@@ -268,16 +266,15 @@ static bool numbers_stay(struct trial *t)
     bool good = true;
     for (size_t i = 0; good && i < 2 * sizeof tensors / sizeof *tensors; i++) {
         struct spoiled of = {.tensor = tensors[i / 2], .b = random_bits(&random) % t->in->batch};
-        struct inputs in;
         if (!layer_has_tensor(t->layer, of.tensor) || inputs_keys(t->in, of.b) == 0)
             continue;
+        OWNED(inputs_free) struct inputs in;
         inputs_copy(&in, t->layer, t->in);
         const bool nan = i % 2 == 0;
         element_put(layer_tensor_element(t->layer, of.tensor), in.tensor[of.tensor], draw_place(t, &of, &random),
                     nan ? (double)NAN : (double)INFINITY);
         trial_prepare(t, 12, 1);
         good = trial_forward(t, &in, "a number that is not finite") && check_reach(t, &of, nan);
-        inputs_free(&in);
     }
     return good;
 }
@@ -306,13 +303,11 @@ static void spoil_token(const struct trial *t, struct inputs *in, size_t row)
 static bool ends_are_right(struct trial *t)
 {
     static const char what[] = "tokens of zeros, of huge and of tiny numbers";
-    struct inputs in;
+    OWNED(inputs_free) struct inputs in;
     inputs_copy(&in, t->layer, t->in);
     for (size_t row = 0; row < in.batch * in.n; row++)
         spoil_token(t, &in, row);
-    const bool good = trial_near(t, &in, OUTPUT_Y, OUTPUTS_COMPARED, what);
-    inputs_free(&in);
-    return good;
+    return trial_near(t, &in, OUTPUT_Y, OUTPUTS_COMPARED, what);
 }
 
 /* ---- x ---------------------------------------------------------------------------------------------------------- */
@@ -325,9 +320,9 @@ static bool rows_stay(struct trial *t)
     struct random random = {t->seed ^ 0x726f};
     const size_t b = random_bits(&random) % t->in->batch, tokens = inputs_keys(t->in, b);
     const size_t token = tokens > 0 ? random_bits(&random) % tokens : 0;
-    struct inputs in;
     if (tokens == 0)
         return true;
+    OWNED(inputs_free) struct inputs in;
     inputs_copy(&in, t->layer, t->in);
     const size_t width = (size_t)t->layer->d_model;
     const bool of_taps = layer_is_convolution(t->layer);
@@ -344,7 +339,6 @@ static bool rows_stay(struct trial *t)
             good = violated(t, "NaN in x of token %zu of sequence %zu: y[%zu][%zu][%zu] is %.9g, before it was %.9g",
                             token, b, at / d / n, row, at % d, (double)now[at], (double)base[at]);
     }
-    inputs_free(&in);
     return good;
 }
 
@@ -362,7 +356,7 @@ static bool moves_are_right(struct trial *t)
     const int parts = inputs_compared(t->layer);
     const size_t batch = t->in->batch;
     const int32_t one = (int32_t)(t->seed % batch), none = (int32_t)batch, below = -1, zero = 0;
-    struct pool pool = {0};
+    OWNED(pool_free) struct pool pool = {0};
     struct kernel_states own = {.batch = batch}, from = own, expected = {.batch = 1};
     int32_t *const which = pool_get(&pool, batch, sizeof *which);
     size_t each[2] = {0, 0};
@@ -378,10 +372,8 @@ static bool moves_are_right(struct trial *t)
         for (size_t b = 0; good && b < batch; b++)
             good = memcmp(states_of(&own, k, b, each),
                           (int32_t)b == one ? expected.tensor[k] : states_of(&from, k, b, each), each[k]) == 0;
-    if (!good) {
-        pool_free(&pool);
+    if (!good)
         return violated(t, "state_reset of sequence %d of %zu: not its states alone are zero", (int)one, batch);
-    }
     for (size_t b = 0; b < batch; b++) /* each has those of the one after it, but for one that stays as it is */
         which[b] = (int32_t)b == one ? -1 : (int32_t)((b + 1) % batch);
     good = call->state_copy(&own, &from, which) == KERNEL_OK;
@@ -410,7 +402,6 @@ static bool moves_are_right(struct trial *t)
            call->state_copy(&first, &from, NULL) == KERNEL_NULL &&
            call->state_copy(&missing, &from, which) == KERNEL_NULL &&
            call->state_copy(&empty, &from, NULL) == KERNEL_OK;
-    pool_free(&pool);
     return good || violated(t, "state_reset or state_copy: another state or error than the header has");
 }
 

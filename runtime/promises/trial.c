@@ -4,7 +4,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "inputs/elements.h"
@@ -100,13 +99,12 @@ static bool cache_kept(struct trial *t, const struct inputs *in, const char *wha
         const enum layer_tensor tensor = inputs_cache_of(t->layer, part);
         const size_t size = layer_tensor_size(t->layer, tensor), bytes = trial_cache_bytes(t, part);
         const unsigned char *now = t->now.cache[part].data;
-        unsigned char *kept = memory_get(bytes, 1);
+        HEAP unsigned char *kept = memory_get(bytes, 1);
         memcpy(kept, in->tensor[tensor], bytes);
         take_changed(t, part, kept, now);
         size_t at = 0;
         while (at < bytes && kept[at] == now[at])
             at++;
-        free(kept);
         if (at < bytes)
             return violated(t, "%s: number %zu of %s changed, which is no token's of the call", what, at / size,
                             layer_tensor_name(tensor));
@@ -117,11 +115,10 @@ static bool cache_kept(struct trial *t, const struct inputs *in, const char *wha
 /* exact = portable: every number that is written is known */
 static bool is_portable(struct trial *t, const struct inputs *in, const char *what)
 {
-    struct portable expected;
     char why[300];
+    OWNED(portable_free) struct portable expected;
     portable_compute(&expected, t->layer, in, NULL);
     const bool good = outputs_are(&t->now, t->layer, in, &expected, why);
-    portable_free(&expected);
     return good || violated(t, "%s: %.240s", what, why);
 }
 
@@ -144,17 +141,16 @@ bool trial_run_parts(struct trial *t, const struct kernel_args *args)
 
 bool trial_compare(struct trial *t, const struct inputs *in, int first, int end, const char *what)
 {
-    struct reference reference;
     struct bounds bounds;
     struct comparison of[OUTPUTS_COMPARED] = {{0}};
     char text[COMPARE_TEXT];
     bool good = true;
+    OWNED(reference_free) struct reference reference;
     bounds_compute(&reference, &bounds, t->layer, in, kernel_folds(t->kernel), false);
     outputs_compare(&t->now, t->layer, in, &reference, &bounds, of);
     for (int i = first; good && i < end; i++)
         good = of[i].misses == 0 ||
                violated(t, "%s: %s", what, compare_miss_text(&of[i], "the reference", text));
-    reference_free(&reference);
     return good;
 }
 

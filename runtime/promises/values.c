@@ -7,7 +7,6 @@
 #include "trials.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "expression/expression.h"
@@ -59,7 +58,7 @@ static size_t poison_rows(const struct trial *t)
 static void share_poison(struct poison *p, const struct trial *t)
 {
     const struct inputs *in = t->in;
-    unsigned char *poisoned = memory_get(trial_cache_bytes(t, 0), 1);
+    HEAP unsigned char *poisoned = memory_get(trial_cache_bytes(t, 0), 1);
     for (int turn = 0; turn < 2; turn++)
         for (size_t b = 0; b < in->batch; b++)
             for (size_t j = 0; j < inputs_cached(t->layer, in, b); j++) {
@@ -69,7 +68,6 @@ static void share_poison(struct poison *p, const struct trial *t)
                 *row |= *key;
                 *key = *row;
             }
-    free(poisoned);
 }
 
 /* Random rows among the later ones and those past lengths[b]: under causal, padding or a window some queries see none
@@ -393,7 +391,7 @@ static void poison_mask(struct poison *p, const struct trial *t, float value)
     const size_t n = t->in->n, m = inputs_columns(t->layer, t->in), h = (size_t)t->layer->h;
     float *mask = p->in.tensor[TENSOR_MASK_ADD];
     struct random random = {t->seed ^ 0x6D61736B};
-    unsigned char *chosen = memory_get(batch * heads * n * m, 1);
+    HEAP unsigned char *chosen = memory_get(batch * heads * n * m, 1);
     for (size_t at = 0; at < batch * heads * n * m; at++)
         if (random_uniform(&random) < 0.5 / (double)m) {
             mask[at] = value;
@@ -408,7 +406,6 @@ static void poison_mask(struct poison *p, const struct trial *t, float value)
                 p->read[row] = 1;
             }
     }
-    free(chosen);
 }
 
 static bool with_masks_of(struct trial *t, float value, const char *what)
@@ -468,9 +465,9 @@ static bool rows_of_kinds(struct trial *t, enum kinds rows_of)
 {
     static const char what[] = "rows of x of one number, of zeros, of huge and of tiny numbers";
     const size_t d = (size_t)t->layer->d_model, rows = t->in->batch * t->in->n;
-    struct inputs in;
     if (!layer_has_block(t->layer) && layer_attends(t->layer) && !layer_is_latent(t->layer))
         return true;
+    OWNED(inputs_free) struct inputs in;
     inputs_copy(&in, t->layer, t->in);
     for (size_t row = 0; row < rows; row++)
         for (size_t column = 0; column < d; column++) {
@@ -484,9 +481,7 @@ static bool rows_of_kinds(struct trial *t, enum kinds rows_of)
             const float number = number_at_the_ends(kind, drawn, column, row);
             inputs_put(t->layer, &in, TENSOR_X, at, (double)number);
         }
-    const bool good = trial_near(t, &in, OUTPUT_Y, OUTPUT_CACHE, what);
-    inputs_free(&in);
-    return good;
+    return trial_near(t, &in, OUTPUT_Y, OUTPUT_CACHE, what);
 }
 
 /* layer = linear of rows with an infinite number: limits of its activation and softcap, where the reference has any */
@@ -494,11 +489,11 @@ static bool limits_at_infinity(struct trial *t)
 {
     static const char what[] = "rows of x with an infinite number";
     const size_t d = (size_t)t->layer->d_model, d_out = (size_t)t->layer->d_out, rows = t->in->batch * t->in->n;
-    struct inputs in;
-    struct reference reference;
-    struct bounds bounds;
     if (!layer_is_linear(t->layer) || layer_sums_whole(t->layer) || layer_stores_weights(t->layer))
         return true; /* a weight that is stored as 0 makes NaN of infinity */
+    OWNED(inputs_free) struct inputs in;
+    OWNED(reference_free) struct reference reference = {.y = NULL};
+    struct bounds bounds;
     inputs_copy(&in, t->layer, t->in);
     for (size_t row = 0; row < rows; row++)
         inputs_put(t->layer, &in, TENSOR_X, row * d + row % d, row % 2 == 0 ? INFINITY : -INFINITY);
@@ -510,8 +505,6 @@ static bool limits_at_infinity(struct trial *t)
         good = isnan(limit) || number == limit || (isfinite(limit) && fabs(number - limit) <= 0x1p-7 * fabs(limit)) ||
                violated(t, "%s: y[%zu] is %.9g; the reference has %.9g", what, at, number, limit);
     }
-    reference_free(&reference);
-    inputs_free(&in);
     return good;
 }
 
@@ -551,9 +544,9 @@ bool stores_all_kinds(struct trial *t)
     static const char what[] = "keys and values of zeros, tiny, huge, non-finite and halfway numbers";
     static const enum layer_tensor sources[] = {TENSOR_X, TENSOR_K, TENSOR_V};
     const struct layer *layer = t->layer;
-    struct inputs in;
     if (!layer_has_cache(layer))
         return true;
+    OWNED(inputs_free) struct inputs in;
     inputs_copy(&in, layer, t->in);
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
         const enum layer_tensor tensor = sources[i];
@@ -565,9 +558,7 @@ bool stores_all_kinds(struct trial *t)
             inputs_put(layer, &in, tensor, at, (double)number_to_store(kind, drawn, at % width, row));
         }
     }
-    const bool good = trial_near(t, &in, OUTPUT_CACHE, OUTPUTS_COMPARED, what);
-    inputs_free(&in);
-    return good;
+    return trial_near(t, &in, OUTPUT_CACHE, OUTPUTS_COMPARED, what);
 }
 
 /* ---- columns of weights that packing rounds ---------------------------------------------------------------------- */
@@ -579,9 +570,9 @@ bool columns_are_right(struct trial *t)
     const struct layer *layer = t->layer;
     const size_t in = (size_t)layer->d_model, out = (size_t)layer->d_out;
     struct random random = {t->seed ^ 0x636F6C};
-    struct guarded row;
-    struct pool pool = {0};
+    OWNED(pool_free) struct pool pool = {0};
     const struct inputs stored = stored_make(&pool, layer, t->in);
+    OWNED(guarded_free) struct guarded row;
     guarded_make(&row, in * sizeof(float), sizeof(float));
     const float *w = inputs_floats(&stored, TENSOR_W);
     bool good = true;
@@ -597,8 +588,6 @@ bool columns_are_right(struct trial *t)
         }
         good = good && (guarded_zones_intact(&row) || violated(t, "column %zu wrote outside its numbers", column));
     }
-    guarded_free(&row);
-    pool_free(&pool);
     return good;
 }
 
@@ -626,10 +615,10 @@ bool packs_columns_of_all_kinds(struct trial *t)
     static const char what[] = "columns of weights of zeros, tiny, uneven and halfway numbers";
     const struct layer *layer = t->layer;
     const struct trial own = *t;
-    struct guarded packed = {0};
-    struct inputs in;
+    OWNED(guarded_free) struct guarded packed = {0};
     if (!layer_stores_weights(layer))
         return true;
+    OWNED(inputs_free) struct inputs in;
     inputs_copy(&in, layer, t->in);
     for (enum layer_tensor w = 0; w < TENSOR_COUNT; w++) {
         int64_t shape[4];
@@ -652,7 +641,5 @@ bool packs_columns_of_all_kinds(struct trial *t)
            trial_near(t, &in, OUTPUT_Y, OUTPUT_CACHE, what);
     t->packed = own.packed;
     t->in = own.in;
-    guarded_free(&packed);
-    inputs_free(&in);
     return good;
 }

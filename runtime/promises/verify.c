@@ -5,7 +5,6 @@
 #include <fenv.h>
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "backward.h"
@@ -159,12 +158,10 @@ static bool compare_series(struct check *c, size_t first, size_t end, const char
 static bool read_within(struct check *c)
 {
     const struct series *const series = &c->s->series;
-    const struct inputs **calls = memory_get(series->sized, sizeof(const struct inputs *));
+    HEAP const struct inputs **calls = memory_get(series->sized, sizeof(const struct inputs *));
     for (size_t i = 0; i < series->sized; i++)
         calls[i] = &series->call[i].inputs;
-    const bool good = promises_read_within(&c->t, calls, series->sized);
-    free(calls);
-    return good;
+    return promises_read_within(&c->t, calls, series->sized);
 }
 
 /* Compares calls of many sizes, with the weights of the main one; batches are cut in several ways. */

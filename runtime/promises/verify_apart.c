@@ -2,7 +2,6 @@
 /* A kernel checked in a process of its own: a crash or an endless call loses that process alone. */
 #include "verify.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/apart.h"
@@ -51,7 +50,7 @@ static void verify(void *context, FILE *answer)
 struct findings apart_verify(const struct subject *subject, int isa, struct diag *diag)
 {
     struct job job = {subject, isa};
-    struct process_result result;
+    OWNED(process_forget) struct process_result result = {0};
     struct verified v = {.findings = {.verdict = VERDICT_NONE}};
     char text[80];
     if (!process_call(&result, verify, &job, NULL, diag))
@@ -65,7 +64,6 @@ struct findings apart_verify(const struct subject *subject, int isa, struct diag
         v.findings.verdict = VERDICT_FAILED;
         snprintf(v.findings.why, sizeof v.findings.why, "%s while it was checked", why);
     }
-    free(result.output);
     if (v.reason[0] != '\0') {
         diag_environment(diag, subject->layer->name, "%s", v.reason);
         v.findings.verdict = VERDICT_NONE;

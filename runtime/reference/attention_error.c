@@ -3,7 +3,6 @@
 #include "propagation.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "bound.h"
@@ -48,7 +47,7 @@ static void score_scales(struct propagation *p, const struct reference_head *hea
 void propagation_scores(struct propagation *p, const struct reference_head *head, const struct rows *of, double c)
 {
     const size_t rows = of->count, keys = head->keys, d = (size_t)p->layer->d_k;
-    double *b = memory_get(keys * d, sizeof *b);
+    HEAP double *b = memory_get(keys * d, sizeof *b);
     for (int errors = 0; errors < 2; errors++) {
         double *const out = errors ? p->t_worst : p->t_size;
         memset(out, 0, rows * keys * sizeof *out);
@@ -68,7 +67,6 @@ void propagation_scores(struct propagation *p, const struct reference_head *head
     }
     if (inputs_round_scores(p->layer, p->in))
         score_scales(p, head, rows, c);
-    free(b);
 }
 
 /* A row's softmax, for each key: log A, d, and e_a. Hidden keys are skipped. A sink is one more key, of value 0. */
@@ -360,7 +358,7 @@ void propagation_attention(struct propagation *p, const struct reference *refere
 {
     const size_t keys = head->keys, rows = reference->z_rows.count;
     const size_t each = keys + p->layer->sink;
-    double *work = memory_get(3 * each + 4 * (size_t)p->layer->d_v, sizeof *work);
+    HEAP double *work = memory_get(3 * each + 4 * (size_t)p->layer->d_v, sizeof *work);
     p->shown_rows = rows;
     for (size_t r = 0; r < rows; r++) {
         struct row row = {.visible = head->visible + r * keys, .keys = keys, .sink = p->layer->sink, .log_a = work,
@@ -374,5 +372,4 @@ void propagation_attention(struct propagation *p, const struct reference *refere
         if (reference->lse != NULL)
             lse_errors(p, reference, head, &row, r);
     }
-    free(work);
 }

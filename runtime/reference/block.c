@@ -12,7 +12,6 @@
 #include "block.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "product.h"
@@ -197,13 +196,12 @@ static void fill_panel(double *panel, const struct block_matrix *m, size_t first
 
 void block_product(double *out, const double *a, size_t rows, const struct block_matrix *m, enum block_weight which)
 {
-    double *panel = memory_get(m->in * PANEL, sizeof *panel);
+    HEAP double *panel = memory_get(m->in * PANEL, sizeof *panel);
     for (size_t first = 0; first < m->columns; first += PANEL) {
         const size_t columns = m->columns - first < PANEL ? m->columns - first : PANEL;
         fill_panel(panel, m, first, columns, which);
         product_add(out + first, m->columns, a, m->in, panel, columns, rows, m->in, columns);
     }
-    free(panel);
 }
 
 /* out = a w + b */

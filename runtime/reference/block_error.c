@@ -14,7 +14,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "roundoff.h"
@@ -221,7 +220,7 @@ static void product_errors(const struct steps *s, const double *a, const struct 
     const double small = of->omega * (double)(m.in + 1) +
                          block_small_scales(s->layer, s->in, w, a, s->rows, m.in, 1, of->omega);
     const float *bias = inputs_floats(s->in, b);
-    double *size = memory_get(s->rows * m.columns, sizeof *size);
+    HEAP double *size = memory_get(s->rows * m.columns, sizeof *size);
     m.more = of->phi / U;
     memset(to->worst, 0, s->rows * m.columns * sizeof *to->worst);
     for (size_t at = 0; at < count; at++)
@@ -237,7 +236,6 @@ static void product_errors(const struct steps *s, const double *a, const struct 
         to->worst[at] += gamma * reach + small;
         to->open[r] |= of_a->open[r] || !(reach * (1 + gamma) * inputs_spread(s->in, w) <= FLT_MAX);
     }
-    free(size);
 }
 
 /* ---- activations ----------------------------------------------------------------------------------------------- */
@@ -393,7 +391,7 @@ void block_errors(const struct block_chunk *k, const struct layer *layer, const 
     const size_t widest = (size_t)(layer->d_ff > layer->d_model ? layer->d_ff : layer->d_model); /* that is read */
     const size_t d = (size_t)layer->d_model, d_out = (size_t)layer->d_out, rows = k->rows;
     const size_t d_ff = layer_is_linear(layer) ? d_out : (size_t)layer->d_ff;
-    struct pool pool = {0};
+    OWNED(pool_free) struct pool pool = {0};
     const struct steps s = {.layer = layer, .in = in, .rounding = rounding, .rows = rows,
                             .work = pool_doubles(&pool, rows * widest)};
     struct errors e = {block_error_make(&pool, rows, d), block_error_make(&pool, rows, d),
@@ -418,5 +416,4 @@ void block_errors(const struct block_chunk *k, const struct layer *layer, const 
             add_errors(&s, k->u, &e.u, k->more, error);
         through_norm(&s, norms.behind_both, k->both, error);
     }
-    pool_free(&pool);
 }

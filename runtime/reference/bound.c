@@ -35,15 +35,13 @@ static void round_normed(struct propagation *p, int norm, const double *x, size_
 {
     const struct layer *layer = p->plain;
     const size_t d = (size_t)layer->d_model, d_in = (size_t)layer->d_in_q;
-    double *normed = memory_get(tokens * d, sizeof *normed), *whole = memory_get(tokens * d, sizeof *whole);
+    HEAP double *normed = memory_get(tokens * d, sizeof *normed), *whole = memory_get(tokens * d, sizeof *whole);
     block_normalise(layer, p->in, norm, x, tokens, normed);
     memcpy(whole, normed, tokens * d * sizeof *whole);
     stored_rows(layer, p->in, whole, tokens * d / d_in, d_in);
     if (p->exact.worst != NULL)
         memcpy(p->exact.worst, p->normed.worst, tokens * d * sizeof *normed);
     block_round_errors(layer, p->in, normed, whole, tokens * d / d_in, d_in, p->normed.worst);
-    free(normed);
-    free(whole);
 }
 
 /* Errors of x after the norm that a block has before attention; nothing without one */
@@ -63,7 +61,7 @@ static void make_normed(struct propagation *p, size_t rows)
         p->s = block_error_make(&p->work, p->in->m, (size_t)layer->d_in_kv);
     if (norm == 0)
         return;
-    double *x = memory_get(number, sizeof *x);
+    HEAP double *x = memory_get(number, sizeof *x);
     for (size_t at = 0; at < number; at++)
         x[at] = inputs_number(p->plain, p->in, TENSOR_X, at);
     p->normed = block_error_make(&p->work, tokens, d);
@@ -72,7 +70,6 @@ static void make_normed(struct propagation *p, size_t rows)
     block_norm_errors(layer, p->in, &rounding, norm, x, tokens, &p->normed);
     if (rounds)
         round_normed(p, norm, x, tokens);
-    free(x);
 }
 
 /* Columns `first` … of rows of sequence b of x; rows NULL: the first `count`. */
@@ -358,7 +355,7 @@ static void errors_of_all(struct propagation *p, const struct reference_head *he
     struct reference_head other = *head;
     if (of->worst == NULL || p->all[keys] == NULL || head->i > 0)
         return;
-    double *weights = memory_get(in * d, sizeof *weights), *input = memory_get(count * in, sizeof *input);
+    HEAP double *weights = memory_get(in * d, sizeof *weights), *input = memory_get(count * in, sizeof *input);
     other.x = other.s = layer->split ? input : keys ? head->s : head->x;
     memset(p->all[keys], 0, count * heads * d * sizeof *weights);
     for (size_t i = 0; i < heads; i++) {
@@ -371,8 +368,6 @@ static void errors_of_all(struct propagation *p, const struct reference_head *he
         absolutes(weights, weights, in * d);
         product_add(p->all[keys] + i * d, heads * d, of->worst, in, weights, d, count, in, d);
     }
-    free(weights);
-    free(input);
 }
 
 /* Norm and rotation of queries or keys, if the layer has any; rows of `error` lie `row` numbers apart. */
@@ -510,7 +505,7 @@ static void made_errors(struct propagation *p, const struct reference_head *head
     const size_t d_head = (size_t)layer->latent.d_head, nope = (size_t)layer->latent.d_nope;
     const size_t d_value = (size_t)layer->latent.d_value;
     const double widened = layer_scales_cache(layer) ? U : 0; /* a cached number times its scale */
-    double *const c = memory_get(keys * d_k, sizeof *c), *const error = memory_get(keys * d_k, sizeof *error);
+    HEAP double *const c = memory_get(keys * d_k, sizeof *c), *const error = memory_get(keys * d_k, sizeof *error);
     for (size_t at = 0; at < keys * d_k; at++)
         error[at] = p->k[at] + widened * (fabs(head->k[at]) + p->k[at]);
     for (size_t at = 0; at < keys * rank; at++)
@@ -530,8 +525,6 @@ static void made_errors(struct propagation *p, const struct reference_head *head
     memcpy(p->made.v_size, p->stage_size, keys * d_value * sizeof *c);
     for (size_t j = 0; j < keys; j++)
         memcpy(p->made.k + j * d_head + nope, error + j * d_k + rank, (d_head - nope) * sizeof *c);
-    free(c);
-    free(error);
 }
 
 /* A head with keys and values of its own: attention on them, to y */
@@ -567,7 +560,7 @@ static void latent_sum_errors(struct propagation *p, const struct reference *ref
 {
     const size_t rows = reference->z_rows.count, rank = (size_t)p->layer->d_v;
     const size_t d = (size_t)p->layer->latent.d_value;
-    unsigned char *const overflow = memory_get(rows, 1);
+    HEAP unsigned char *const overflow = memory_get(rows, 1);
     stage_operand(p, p->z, rank, rank, rows);
     const struct projection up = {.a = head->z, .w = head->latent->w_uv, .b = p->no_bias, .rows = rows, .in = rank,
                                   .d = d, .operand = &p->of_stage, .tensor = TENSOR_W_UV, .i = head->i,
@@ -579,7 +572,6 @@ static void latent_sum_errors(struct propagation *p, const struct reference *ref
             most = fmax(most, p->z_open[r * rank + c]);
         fill(p->up_open + r * d, most, d);
     }
-    free(overflow);
 }
 
 /* c Q, packed with c; or with folded scores c Q', packed with c and W_K. */
@@ -688,7 +680,7 @@ static void score_row_errors(struct propagation *p, double *error, const double 
                              size_t rows, double factor, unsigned char *open)
 {
     const size_t d = (size_t)p->plain->d_k, count = rows * d;
-    double *work = memory_get(2 * count, sizeof *work);
+    HEAP double *work = memory_get(2 * count, sizeof *work);
     for (size_t at = 0; at < count; at++) {
         work[at] = factor * exact[at];
         work[count + at] = factor * rounded[at];
@@ -696,7 +688,6 @@ static void score_row_errors(struct propagation *p, double *error, const double 
     block_whole_errors(p->in, (double)layer_score_levels(p->plain, p->in->pairs), work, work + count, rows, d, error);
     for (size_t r = 0; r < rows; r++)
         open[r] |= spread_infinity(error + r * d, d);
-    free(work);
 }
 
 /* Errors of values after rounding for weighted sums, and bounds of their scales */
@@ -836,7 +827,7 @@ static void block_tail_errors(const struct propagation *p, const struct referenc
     const struct norm_rounding rounding = rounding_of(p);
     const size_t d = (size_t)p->plain->d_out, all = p->in->batch * reference->y_rows.count;
     const struct bounds *b = p->bounds;
-    struct pool pool = {0};
+    OWNED(pool_free) struct pool pool = {0};
     struct block_chunk chunk = block_chunk_make(&pool, p->plain);
     struct block_error e = block_error_make(&pool, BLOCK_ROWS, d);
     for (size_t first = 0; first < all; first += BLOCK_ROWS) {
@@ -857,7 +848,6 @@ static void block_tail_errors(const struct propagation *p, const struct referenc
                 promise_nothing(b->y_worst, b->y_open, first * d + at);
         }
     }
-    pool_free(&pool);
 }
 
 /* Rows of padding have no errors. */

@@ -3,7 +3,6 @@
 #include "compare.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "stored.h"
@@ -257,7 +256,7 @@ void compare_cache(struct comparison *c, const struct layer *layer, const struct
         return;
     }
     inputs_caches(layer, in, before);
-    size_t *number = inputs_new_rows(layer, in, values);
+    HEAP size_t *number = inputs_new_rows(layer, in, values);
     for (size_t at = 0; at < count; at++) {
         const size_t row = at / d, from = number[row];
         const size_t index[4] = {row / of_head / heads, row / of_head % heads, row % of_head, at % d};
@@ -284,7 +283,6 @@ void compare_cache(struct comparison *c, const struct layer *layer, const struct
                            : reference->cache[values][(from - 1) * d + at % d],
                  inputs_cached_number(layer, after, values, at));
     }
-    free(number);
 }
 
 void compare_print_unbounded(const struct comparison *c, enum layer_tensor tensor, FILE *out)

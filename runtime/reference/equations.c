@@ -13,7 +13,6 @@
 #include "reference.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "dropout.h"
@@ -108,7 +107,7 @@ static void sample_rows(unsigned char *flags, size_t n)
 static void choose_rows(struct reference *reference, const struct layer *layer, const struct inputs *in, bool sample)
 {
     const size_t n = in->n;
-    unsigned char *flags = memory_get(n, 1);
+    HEAP unsigned char *flags = memory_get(n, 1);
     const bool all = !sample || n <= ALL_ROWS_UP_TO;
     memset(flags, all, n);
     if (!all)
@@ -122,7 +121,6 @@ static void choose_rows(struct reference *reference, const struct layer *layer, 
                 flags[t] = 1;
         }
     reference->z_rows = rows_of_flags(&reference->memory, flags, n);
-    free(flags);
 }
 
 /* ---- the head's share of the tensors, in double and in_out ----------------------------------------------------- */
@@ -240,14 +238,13 @@ static void project(double *out, const double *a, const double *w, const double 
 static void turn_by_axes(const struct layer *layer, const int32_t *positions, struct turn *turns)
 {
     const size_t pairs = (size_t)layer->rope.dims / 2;
-    struct turn *of_axis = memory_get(pairs, sizeof *of_axis);
+    HEAP struct turn *of_axis = memory_get(pairs, sizeof *of_axis);
     for (int64_t axis = 0; axis < layer->rope.axes; axis++) {
         finish_turns(layer, positions[axis], of_axis);
         for (size_t c = 0; c < pairs; c++)
             if (layer_axis_of(layer, (int64_t)c) == axis)
                 turns[c] = of_axis[c];
     }
-    free(of_axis);
 }
 
 /* The rotations of rows or keys of a sequence by their positions; rows NULL: all keys that the call brings */
@@ -493,13 +490,12 @@ static void score(struct reference_head *head, const struct layer *layer, const 
     const size_t keys = head->keys, d_k = (size_t)(latent ? layer->latent.d_head : layer->d_k);
     const double *const q = latent ? head->latent->heads : head->q;
     const double *const k = latent ? head->latent->head_keys : head->k;
-    double *kt = memory_get(d_k * keys, sizeof *kt);
+    HEAP double *kt = memory_get(d_k * keys, sizeof *kt);
     for (size_t j = 0; j < keys; j++)
         for (size_t d = 0; d < d_k; d++)
             kt[d * keys + j] = k[j * d_k + d];
     memset(head->scores, 0, rows->count * keys * sizeof *head->scores);
     product_add(head->scores, keys, q, d_k, kt, keys, rows->count, d_k, keys);
-    free(kt);
     for (size_t r = 0; r < rows->count; r++)
         for (size_t j = 0; j < keys; j++) {
             if (layer_has_vectors(layer))
@@ -705,7 +701,7 @@ static void norm_tokens(struct reference *reference, const struct layer *layer, 
     const size_t count = in->batch * in->n * (size_t)layer->d_model;
     if (number == 0)
         return;
-    double *x = memory_get(count, sizeof *x);
+    HEAP double *x = memory_get(count, sizeof *x);
     reference->normed = pool_doubles(&reference->memory, count);
     for (size_t at = 0; at < count; at++)
         x[at] = inputs_number(layer, in, TENSOR_X, at);
@@ -716,7 +712,6 @@ static void norm_tokens(struct reference *reference, const struct layer *layer, 
     }
     if (layer_attends(layer))
         stored_rows(layer, in, reference->normed, count / (size_t)layer->d_in_q, (size_t)layer->d_in_q);
-    free(x);
 }
 
 void reference_chunk(const struct reference *reference, const struct layer *layer, const struct inputs *in,
@@ -736,14 +731,13 @@ void reference_chunk(const struct reference *reference, const struct layer *laye
 static void compute_block(struct reference *reference, const struct layer *layer, const struct inputs *in)
 {
     const size_t d = (size_t)layer->d_out, all = in->batch * reference->y_rows.count;
-    struct pool pool = {0};
+    OWNED(pool_free) struct pool pool = {0};
     struct block_chunk chunk = block_chunk_make(&pool, layer);
     for (size_t first = 0; first < all; first += BLOCK_ROWS) {
         reference_chunk(reference, layer, in, first, &chunk);
         block_compute(&chunk, layer, in);
         memcpy(reference->y + first * d, chunk.y, chunk.rows * d * sizeof *chunk.y);
     }
-    pool_free(&pool);
 }
 
 void reference_clear_padding(const struct layer *layer, const struct inputs *in, const struct rows *rows, size_t heads,
@@ -764,7 +758,7 @@ void reference_compute(struct reference *reference, const struct layer *layer, c
     const struct norm_rounding none = {.factor = 1};
     const size_t h = (size_t)layer->h, batch = attends && in->n > 0 ? in->batch : 0; /* sequences that have a query */
     struct pool *const memory = &reference->memory;
-    struct pool work = {0};
+    OWNED(pool_free) struct pool work = {0};
     struct reference_head head = {0};
     *reference = (struct reference){0};
     choose_rows(reference, layer, in, sample);
@@ -790,7 +784,6 @@ void reference_compute(struct reference *reference, const struct layer *layer, c
     for (head.b = 0; head.b < batch; head.b++)
         for (head.i = 0; head.i < h; head.i++)
             compute_head(reference, &head, layer, in, observer, context);
-    pool_free(&work);
     if (blocks)
         compute_block(reference, layer, in);
     reference_clear_padding(layer, in, &reference->y_rows, 1, (size_t)layer->d_out, reference->y);

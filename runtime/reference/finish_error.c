@@ -6,7 +6,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "block_error.h"
 #include "roundoff.h"
@@ -103,7 +102,7 @@ void finish_errors(const struct finish_error *e)
     const struct finish *of = e->of;
     const bool all = of->all != NULL, norms = e->layer->qk_norm != NORM_NONE;
     const size_t d = of->d, count = all ? of->heads * d : d;
-    double *work = memory_get(count + of->rows * d, sizeof *work);
+    HEAP double *work = memory_get(count + of->rows * d, sizeof *work);
     struct layer normed = *e->layer;
     const struct norm_rounding rounding = rounding_of(e);
     struct finish unturned = *of;
@@ -121,5 +120,4 @@ void finish_errors(const struct finish_error *e)
         if (of->turns != NULL)
             turn_errors(e, r, value + r * d);
     }
-    free(work);
 }

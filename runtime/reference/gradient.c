@@ -849,14 +849,13 @@ bool gradients_compute(struct gradients *gradients, const struct layer *layer, c
     for (int k = 0; all && k < 2; k++)
         w.dots[k] = make_lasting(&w, in.batch * (k == 0 ? in.n : in.m));
     for (int turn = all ? 0 : 1; turn < 2; turn++) {
-        struct reference reference;
         w.random = w.bits = 0; /* the same in both walks */
         w.first_walk = turn == 0;
         for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
             if (layer_has_gradient(layer, t) || t == TENSOR_Y)
                 w.out[t] = make_lasting(&w, inputs_count(layer, &in, t));
+        OWNED(reference_free) struct reference reference;
         reference_compute(&reference, layer, &in, false, observe, &w);
-        reference_free(&reference);
     }
     finish_y(&w);
     hand_over(&w, gradients);

@@ -2,7 +2,6 @@
 /* See latent.h: the equations of docs/latent.md. */
 #include "latent.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "product.h"
@@ -91,7 +90,7 @@ void latent_queries(struct latent *of, const struct layer *layer, const struct i
     reference_projection(of->w_uv, layer, inputs_floats(in, TENSOR_W_UV), rank, (size_t)layer->latent.d_value, i, h);
     multiply(of->heads, of->latent_q, of->w_q, NULL, rows, from, d_head);
     take_columns(of->turn_q.from, dims, of->heads + d_nope, d_head, dims, rows);
-    double *const turned = memory_get(rows * dims, sizeof *turned);
+    HEAP double *const turned = memory_get(rows * dims, sizeof *turned);
     finish_rows(&of->turn, &of->turn_q, turned);
     take_columns(of->heads + d_nope, d_head, turned, dims, dims, rows);
     for (size_t r = 0; r < rows; r++) {
@@ -102,7 +101,6 @@ void latent_queries(struct latent *of, const struct layer *layer, const struct i
         }
         memcpy(q + r * d_k + rank, turned + r * dims, dims * sizeof *q);
     }
-    free(turned);
 }
 
 void latent_keys(struct latent *of, const struct layer *layer, const struct inputs *in, const double *s, size_t keys,
@@ -110,7 +108,7 @@ void latent_keys(struct latent *of, const struct layer *layer, const struct inpu
 {
     const size_t d_model = (size_t)layer->d_model, d_k = (size_t)layer->d_k, rank = (size_t)layer->latent.rank;
     const size_t dims = (size_t)layer->rope.dims;
-    double *const made = memory_get(keys * d_k, sizeof *made);
+    HEAP double *const made = memory_get(keys * d_k, sizeof *made);
     of->kv.rows = of->turn_k.rows = keys;
     reference_projection(of->w_dkv, layer, inputs_floats(in, TENSOR_W_DKV), d_model, d_k, 0, 1);
     take_numbers(of->b_dkv, in, TENSOR_B_DKV, d_k);
@@ -122,19 +120,16 @@ void latent_keys(struct latent *of, const struct layer *layer, const struct inpu
     take_columns(k, d_k, made, rank, rank, keys);
     finish_rows(&of->turn, &of->turn_k, made);
     take_columns(k + rank, d_k, made, dims, dims, keys);
-    free(made);
 }
 
 void latent_expand(struct latent *of, const struct layer *layer, const double *k, size_t keys)
 {
     const size_t d_k = (size_t)layer->d_k, rank = (size_t)layer->latent.rank, d_head = (size_t)layer->latent.d_head;
     const size_t d_nope = (size_t)layer->latent.d_nope, d_value = (size_t)layer->latent.d_value;
-    double *const c = memory_get(keys * rank, sizeof *c), *const made = memory_get(keys * d_nope, sizeof *made);
+    HEAP double *const c = memory_get(keys * rank, sizeof *c), *const made = memory_get(keys * d_nope, sizeof *made);
     take_columns(c, rank, k, d_k, rank, keys);
     multiply(made, c, of->w_uk, NULL, keys, rank, d_nope);
     take_columns(of->head_keys, d_head, made, d_nope, d_nope, keys);
     take_columns(of->head_keys + d_nope, d_head, k + rank, d_k, (size_t)layer->rope.dims, keys);
     multiply(of->values, c, of->w_uv, NULL, keys, rank, d_value);
-    free(c);
-    free(made);
 }

@@ -57,7 +57,7 @@ void likely_measure(struct reference *reference, struct bounds *bounds, const st
     const size_t d = (size_t)layer->d_out, count = inputs->batch * reference->y_rows.count * d;
     const double deviation = sqrt((double)longest_sum(layer, inputs)) * BOUND_U;
     struct random random = {0x6d6f7665};
-    struct pool work = {0};
+    OWNED(pool_free) struct pool work = {0};
     if (!is_measured(layer, bounds))
         return;
     double *const likely = bounds->y_likely = pool_doubles(&reference->memory, count);
@@ -65,15 +65,13 @@ void likely_measure(struct reference *reference, struct bounds *bounds, const st
     double share = 0, shares = 0; /* of the rows' bounds, squared */
     const struct inputs packed = stored_make(&work, layer, inputs);
     for (int copy = 0; copy < copies; copy++) {
-        struct inputs moved;
-        struct reference other;
+        OWNED(inputs_free) struct inputs moved;
         inputs_copy(&moved, layer, &packed);
         move(&moved, layer, &random, deviation);
+        OWNED(reference_free) struct reference other;
         reference_compute(&other, layer, &moved, sample, NULL, NULL);
         for (size_t at = 0; at < count; at++)
             likely[at] += square(other.y[at] - reference->y[at]) / copies;
-        reference_free(&other);
-        inputs_free(&moved);
     }
     for (int pass = 0; pass < 2; pass++)
         for (size_t row = 0; row < count; row += d) {
@@ -90,5 +88,4 @@ void likely_measure(struct reference *reference, struct bounds *bounds, const st
             for (size_t at = row; pass == 1 && at < row + d; at++)
                 likely[at] = measured ? FACTOR * sqrt(fmax(likely[at], least)) : 0;
         }
-    pool_free(&work);
 }

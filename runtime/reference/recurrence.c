@@ -7,7 +7,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arith.h"
@@ -276,8 +275,8 @@ static void keep_state(const struct state *s, size_t back)
 void recurrence_run(struct recurrence *of)
 {
     const size_t d_k = (size_t)of->layer->d_k, d_v = (size_t)of->layer->d_v;
-    double *const work = memory_get(2 * d_k + 5 * d_v, sizeof *work);
-    struct column *const error = memory_get(d_v, sizeof *error);
+    HEAP double *const work = memory_get(2 * d_k + 5 * d_v, sizeof *work);
+    HEAP struct column *const error = memory_get(d_v, sizeof *error);
     for (size_t i = 0; i < (size_t)of->layer->h_v; i++) {
         struct state s = {.of = of, .d_k = d_k, .d_v = d_v, .s = i, .numbers = of->state + i * d_k * d_v,
                           .together = (size_t)rule_chunk(of->layer, NULL), .e = work, .e_error = work + d_k,
@@ -299,6 +298,4 @@ void recurrence_run(struct recurrence *of)
             keep_state(&s, of->tokens - 1 - t);
         }
     }
-    free(work);
-    free(error);
 }

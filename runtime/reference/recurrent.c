@@ -4,7 +4,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -77,8 +76,8 @@ static void multiply(struct sequence *s, struct made *to, const struct made *fro
         .w = inputs_floats(s->in, w), .packed = s->in->packed != NULL ? inputs_floats(s->in->packed, w) : NULL,
         .in = from->columns, .columns = to->columns, .out_in = s->layer->out_in};
     const size_t count = s->tokens * to->columns;
-    double *const sizes = memory_get(s->tokens * from->columns, sizeof *sizes);
-    double *const sums = memory_get(count, sizeof *sums);
+    HEAP double *const sizes = memory_get(s->tokens * from->columns, sizeof *sizes);
+    HEAP double *const sums = memory_get(count, sizeof *sums);
     block_product(to->value, from->value, s->tokens, &matrix, BLOCK_VALUE);
     for (size_t at = 0; bias != NULL && at < count; at++)
         to->value[at] += (double)bias[at % to->columns];
@@ -97,8 +96,6 @@ static void multiply(struct sequence *s, struct made *to, const struct made *fro
                 to->error[at] = INFINITY;
         }
     }
-    free(sizes);
-    free(sums);
 }
 
 static struct made product_of(struct sequence *s, enum layer_tensor w, enum layer_tensor b, int64_t columns)
@@ -127,7 +124,7 @@ static void convolve(struct sequence *s, struct made *rows, enum layer_tensor ta
     const bool own = layer_is_convolution(s->layer), silu = !own || s->layer->activation == ACTIVATION_SILU;
     const float *const bias = inputs_floats(s->in, biases);
     const int part = inputs_compared(s->layer) - 1;
-    double *const value = memory_get(2 * total, sizeof *value);
+    HEAP double *const value = memory_get(2 * total, sizeof *value);
     for (size_t c = 0; c < columns; c++) {
         double *const error = value + total;
         const size_t first = (s->b * all + channel + c) * history;
@@ -156,7 +153,6 @@ static void convolve(struct sequence *s, struct made *rows, enum layer_tensor ta
             rows->error[t * columns + c] = !(size + moved <= FLT_MAX) ? INFINITY : silu ? silu_error(sum, off) : off;
         }
     }
-    free(value);
 }
 
 /* Each piece of `width` numbers of a row normed, in place, times `gain` or gains: [width], the same for all pieces, or

@@ -3,7 +3,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "inputs/elements.h"
@@ -200,7 +199,7 @@ static void store(const struct layer *layer, bool pairs, enum layer_tensor tenso
     const size_t last = (size_t)shape[axes - 1], before = (size_t)shape[axes - 2], tap = last * before;
     const size_t rows = layer->out_in ? last : before, columns = layer->out_in ? before : last;
     const size_t row = layer->out_in ? 1 : columns, column = layer->out_in ? rows : 1;
-    float *work = memory_get(taps * rows, sizeof *work);
+    HEAP float *work = memory_get(taps * rows, sizeof *work);
     for (size_t at = 0; at < groups * columns; at++) {
         const size_t first = at / columns * taps * tap + at % columns * column;
         for (size_t k = 0; k < taps * rows; k++)
@@ -212,7 +211,6 @@ static void store(const struct layer *layer, bool pairs, enum layer_tensor tenso
         for (size_t k = 0; k < taps * rows; k++)
             to[first + k / rows * tap + k % rows * row] = work[k];
     }
-    free(work);
 }
 
 struct inputs stored_make(struct pool *pool, const struct layer *layer, const struct inputs *from)

@@ -60,13 +60,12 @@ bool journal_open(struct journal *journal, const char *path, struct diag *diag)
     if (flock(journal->file, LOCK_EX | LOCK_NB) != 0)
         return failed(journal, errno == EWOULDBLOCK ? "another attnrun writes to it" : "cannot be locked", diag);
     size_t size = 0;
-    char *text = file_read(path, WHOLE_RESULTS, &size, diag);
+    HEAP char *text = file_read(path, WHOLE_RESULTS, &size, diag);
     bool good = text != NULL && records_parse(&journal->records, text, size, &journal->good, path, diag);
     if (good && !is_ours(journal, text, size))
         good = diag_error(diag, path, "holds something else than results of attnrun sweep; name another file");
     if (good)
         set_aside(journal, text);
-    free(text);
     return good;
 }
 
@@ -114,11 +113,9 @@ bool journal_note(struct journal *journal, struct record *record, struct diag *d
         record_free(record);
         return true;
     }
-    char *line = record_json(record);
+    HEAP char *line = record_json(record);
     records_add(&journal->noted, record);
-    const bool good = write_lines(journal, line, 0, diag);
-    free(line);
-    return good;
+    return write_lines(journal, line, 0, diag);
 }
 
 bool journal_add(struct journal *journal, struct record *record, struct diag *diag)

@@ -39,7 +39,7 @@ static bool trim_label(char *text, size_t *characters)
 bool labels_read(struct labels *labels, const char *path, size_t positions, size_t padded, struct diag *diag)
 {
     size_t size, lines = 0;
-    char *text = path != NULL ? file_read(path, WHOLE_LABELS, &size, diag) : NULL;
+    HEAP char *text = path != NULL ? file_read(path, WHOLE_LABELS, &size, diag) : NULL;
     if (text == NULL)
         return path == NULL;
     labels->text = memory_get(positions, sizeof *labels->text);
@@ -64,7 +64,6 @@ bool labels_read(struct labels *labels, const char *path, size_t positions, size
         good = diag_error(diag, path, padded == positions ? "%zu labels for %zu positions; one a line is needed"
                           : "%zu labels for %zu positions, of which %zu are not padding; one a line is needed", lines,
                           positions, padded);
-    free(text);
     return good;
 }
 

@@ -66,8 +66,9 @@ static void print_title(FILE *out, const struct records *records, const struct c
 /* "d_model = 64; seq_len = 20": what all layers have, from the settings of one */
 static void print_layer(FILE *out, const struct records *records, const struct columns *columns)
 {
-    char *text = text_copy(record_get_text(measured(records), "settings")), *rest = NULL;
+    HEAP char *text = text_copy(record_get_text(measured(records), "settings"));
     const char *gap = "<p class=\"layer\">";
+    char *rest = NULL;
     for (char *part = strtok_r(text, ";", &rest); part != NULL; part = strtok_r(NULL, ";", &rest)) {
         part += strspn(part, " ");
         if (strncmp(part, "name ", strlen("name ")) == 0 || columns_vary(columns, part, strcspn(part, " =")))
@@ -77,7 +78,6 @@ static void print_layer(FILE *out, const struct records *records, const struct c
         gap = "; ";
     }
     fputs(*gap == ';' ? "</p>\n" : "", out);
-    free(text);
 }
 
 /* The point and the first keys stay while the other columns scroll. */
@@ -219,7 +219,7 @@ static void print_reasons(FILE *out, const struct records *records, const struct
     if (count_status(records, "ok") == records->count)
         return;
     fputs("<section id=\"reasons\">\n<h2>Points without numbers</h2>\n<ul>\n", out);
-    bool *told = memory_get(records->count, sizeof *told);
+    HEAP bool *told = memory_get(records->count, sizeof *told);
     for (size_t i = 0; i < records->count; i++) {
         const struct record *record = &records->record[i];
         size_t alike = 0;
@@ -238,7 +238,6 @@ static void print_reasons(FILE *out, const struct records *records, const struct
             }
         fputs("</li>\n", out);
     }
-    free(told);
     fputs("</ul>\n</section>\n", out);
 }
 
@@ -281,9 +280,9 @@ static void print_script(FILE *out)
 
 void page_write(FILE *out, const struct records *records)
 {
-    struct columns columns;
     if (records->count == 0)
         return;
+    OWNED(columns_free) struct columns columns;
     columns_make(&columns, records);
     drop_columns(&columns, records);
     print_head(out, records, &columns);
@@ -293,5 +292,4 @@ void page_write(FILE *out, const struct records *records)
     print_circumstances(out, records, &columns);
     print_script(out);
     fputs("</body>\n</html>\n", out);
-    columns_free(&columns);
 }

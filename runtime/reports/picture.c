@@ -124,7 +124,7 @@ static struct layout lay_out(const struct picture *p)
 DIAG_PRINTF(7, 8) static void put_text(FILE *out, double x, double y, double size, const char *anchor, bool upright,
                                        const char *format, ...)
 {
-    char *text = NULL;
+    HEAP char *text = NULL;
     va_list args;
     va_start(args, format);
     if (vasprintf(&text, format, args) < 0)
@@ -134,7 +134,6 @@ DIAG_PRINTF(7, 8) static void put_text(FILE *out, double x, double y, double siz
             anchor, x, y, upright ? " rotate(-90)" : "", 0.35 * size);
     print_html_text(out, text);
     fputs("</text>\n", out);
-    free(text);
 }
 
 static void put_box(FILE *out, double x, double y, double w, double h, const char *fill)
@@ -224,11 +223,10 @@ static void put_panel(FILE *out, const struct picture *p, const struct layout *l
     const double x = l->left + (double)(i % l->across) * l->step_x, y = l->top + (double)(i / l->across) * l->step_y;
     const double wide = l->panel_w * (double)p->m / (double)(p->columns * p->block); /* without the last pixel's rest */
     const double high = l->panel_h * (double)p->inputs->n / (double)(p->rows * p->block);
-    unsigned char *colours = memory_get(pixels, 1);
+    HEAP unsigned char *colours = memory_get(pixels, 1);
     for (size_t at = 0; at < pixels; at++)
         colours[at] = index_of(p, p->weights[i * pixels + at]);
     put_image(out, x, y, l->panel_w, l->panel_h, colours, p->columns, p->rows);
-    free(colours);
     if (layer->h_kv != layer->h)
         put_text(out, x + l->panel_w / 2, y - 10, 12, "middle", false, "head %zu (keys %lld)", head,
                  (long long)head * layer->h_kv / layer->h);

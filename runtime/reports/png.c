@@ -39,7 +39,7 @@ static void put_chunk(FILE *out, const char *kind, const void *data, size_t size
 static void put_stream(FILE *out, const unsigned char *pixels, size_t width, size_t height)
 {
     const size_t size = (width + 1) * height;
-    unsigned char *rows = memory_get(size, 1);
+    HEAP unsigned char *rows = memory_get(size, 1);
     uint32_t a = 1, b = 0; /* Adler's sums */
     for (size_t y = 0; y < height; y++)
         memcpy(rows + y * (width + 1) + 1, pixels + y * width, width);
@@ -56,7 +56,6 @@ static void put_stream(FILE *out, const unsigned char *pixels, size_t width, siz
         b = (b + a) % 65521;
     }
     put_word(out, b << 16 | a);
-    free(rows);
 }
 
 static void print_base64(FILE *out, const unsigned char *data, size_t size)

@@ -52,7 +52,7 @@ static void print_row(FILE *out, const struct columns *columns, const struct rec
 
 static void print_rows(FILE *out, const struct columns *columns, const struct records *records)
 {
-    struct look *looks = memory_get(columns->count, sizeof *looks);
+    HEAP struct look *looks = memory_get(columns->count, sizeof *looks);
     for (size_t c = 0; c < columns->count; c++)
         if (columns->column[c].head != NULL)
             looks[c] = (struct look){column_width(&columns->column[c], records),
@@ -60,7 +60,6 @@ static void print_rows(FILE *out, const struct columns *columns, const struct re
     print_row(out, columns, NULL, looks);
     for (size_t i = 0; i < records->count; i++)
         print_row(out, columns, &records->record[i], looks);
-    free(looks);
 }
 
 /* Why a point has no numbers: one line each. */
@@ -107,12 +106,11 @@ static void print_circumstances(FILE *out, const struct records *records)
 
 static void write_table(FILE *out, const struct records *records)
 {
-    struct columns columns;
+    OWNED(columns_free) struct columns columns;
     columns_make(&columns, records);
     print_rows(out, &columns, records);
     print_reasons(out, &columns, records);
     print_circumstances(out, records);
-    columns_free(&columns);
 }
 
 /* ---- files ----------------------------------------------------------------------------------------------------- */
@@ -128,7 +126,7 @@ static bool is_formula(const char *text, bool flags)
 
 static void write_csv(FILE *out, const struct records *records)
 {
-    struct columns columns;
+    OWNED(columns_free) struct columns columns;
     columns_make(&columns, records);
     for (size_t i = 0; i <= records->count; i++) { /* 0: the heads */
         for (size_t c = 0; c < columns.count; c++) {
@@ -139,7 +137,6 @@ static void write_csv(FILE *out, const struct records *records)
         }
         putc('\n', out);
     }
-    columns_free(&columns);
 }
 
 static void write_json(FILE *out, const struct records *records)
@@ -191,7 +188,7 @@ static int by_place(const void *a, const void *b)
 static void sort_records(struct records *records)
 {
     const size_t count = records->count;
-    struct place *places = memory_get(count, sizeof *places);
+    HEAP struct place *places = memory_get(count, sizeof *places);
     struct record *sorted = memory_get(count, sizeof *sorted);
     for (size_t i = 0; i < count; i++)
         places[i] = (struct place){place_of(&records->record[i]), i};
@@ -199,7 +196,6 @@ static void sort_records(struct records *records)
     for (size_t i = 0; i < count; i++)
         sorted[i] = records->record[places[i].at];
     free(records->record);
-    free(places);
     records->record = sorted;
 }
 
@@ -217,7 +213,8 @@ static double best_memory(const struct records *records, const struct record *of
  * surely faster if its range ends where the other's has not begun. */
 static void add_ranks(struct records *records)
 {
-    double *ends = memory_get(records->count, sizeof *ends), best = 0;
+    HEAP double *ends = memory_get(records->count, sizeof *ends);
+    double best = 0;
     size_t count = 0;
     const struct record *last = NULL;
     for (size_t i = 0; i < records->count; i++) {
@@ -244,7 +241,6 @@ static void add_ranks(struct records *records)
         }
         column_add(record, "rank", (double)(low + 1));
     }
-    free(ends);
 }
 
 bool report_possible(const struct options *options, struct diag *diag)

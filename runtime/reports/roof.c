@@ -54,14 +54,13 @@ void roof_measure(struct roof *r)
         largest = fmax(largest, r->size[level]);
     }
     r->size[ROOF_MEMORY] = fmin(fmax(4 * largest, 64 << 20), (double)MOST_READ);
-    float *const buffer = large_pages((size_t)r->size[ROOF_MEMORY]);
+    HEAP float *const buffer = large_pages((size_t)r->size[ROOF_MEMORY]);
     memset(buffer, 1, (size_t)r->size[ROOF_MEMORY]); /* else all pages are one page of zeros */
     for (int level = ROOF_L1; level < ROOF_LEVELS; level++) {
         const double part = level < ROOF_MEMORY ? r->size[level] / 2 : r->size[level];
         const size_t bytes = (size_t)fmin(part, r->size[ROOF_MEMORY]) / 4096 * 4096;
         r->rate[level] = fmax(r->rate[level], bytes > 0 ? read_measure(r->isa, buffer, bytes) : 0);
     }
-    free(buffer);
 }
 
 enum roof_level roof_level(const struct roof *r)
@@ -83,7 +82,7 @@ static void print_json(const struct roof *r, const char *layer, const struct roo
 {
     bool by_memory;
     const double least = roof_least(r, point, &by_memory);
-    struct record record = {0};
+    OWNED(record_free) struct record record = {0};
     record_text(&record, "name", layer);
     record_text(&record, "isa", r->isa);
     record_text(&record, "step", point->step);
@@ -102,7 +101,6 @@ static void print_json(const struct roof *r, const char *layer, const struct roo
         record_number(&record, "share", "%.4g", least / point->us);
     }
     record_print(&record, out);
-    record_free(&record);
 }
 
 void roof_print(const struct roof *r, const char *layer, bool json, FILE *out)

@@ -5,7 +5,6 @@
  */
 #include <math.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -21,15 +20,13 @@ static bool compile_point(struct kernel *kernel, const struct sweep *s, const st
                           bool ahead, struct diag *diag)
 {
     struct compile_options options = s->options->compile;
-    struct words sets = {0};
+    OWNED(words_free) struct words sets = {0};
     sweep_point_sets(&sets, s, p->number);
     options.set = (const char *const *)sets.word;
     options.set_count = sets.count;
     options.isa = p->isa;
     options.ahead = ahead;
-    const bool good = compile_kernel(kernel, s->spec, name, &options, diag);
-    words_free(&sets);
-    return good;
+    return compile_kernel(kernel, s->spec, name, &options, diag);
 }
 
 bool sweep_compile_point(struct kernel *kernel, const struct sweep *s, const struct point *p, const char *name,
@@ -42,13 +39,12 @@ bool sweep_compile_point(struct kernel *kernel, const struct sweep *s, const str
 static void fill_cache(const struct job *job, size_t first, size_t step)
 {
     for (size_t i = first; i < job->count && !signals_waiting(); i += step) {
-        struct diag diag = {0};
+        OWNED(diag_free) struct diag diag = {0};
         struct kernel kernel;
         struct layer *layer = sweep_point_layer(job->sweep, job->points[i]->number, &diag);
         if (layer != NULL)
             compile_point(&kernel, job->sweep, job->points[i], layer->name, true, &diag);
         layer_free(layer);
-        diag_free(&diag);
     }
 }
 
@@ -62,7 +58,7 @@ bool sweep_ask(struct sweep *s, void (*work)(void *context, FILE *answer), const
                struct diag *diag)
 {
     struct job job = {s, points, count};
-    struct process_result result;
+    OWNED(process_forget) struct process_result result = {0};
     char text[80];
     if (!process_call(&result, work, &job, tick, diag))
         return false;
@@ -72,7 +68,6 @@ bool sweep_ask(struct sweep *s, void (*work)(void *context, FILE *answer), const
         memcpy(answers, result.output, bytes);
     else
         snprintf(reason, REASON, "%s while it was %s", why, during);
-    free(result.output);
     return true;
 }
 
@@ -84,12 +79,12 @@ static void compile_all(void *context, FILE *answer)
     const struct timespec moment = {.tv_nsec = 10000000};
     const pid_t parent = getpid();
     cpu_set_t cores;
-    sigset_t before;
     const size_t count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? (size_t)CPU_COUNT(&cores) : 1;
     const size_t step = count < job->count ? count : job->count;
     pid_t child[GROUP_POINTS];
     (void)answer;
     journal_leave(&job->sweep->journal);
+    OWNED(signals_release) sigset_t before;
     signals_hold(&before);
     for (size_t i = 0; i < step; i++)
         if ((child[i] = fork()) == 0) {
@@ -104,14 +99,13 @@ static void compile_all(void *context, FILE *answer)
                     kill(child[j], SIGTERM);
             nanosleep(&moment, NULL);
         }
-    signals_release(&before);
 }
 
 bool sweep_compile_ahead(struct sweep *s, struct point *const *points, size_t count, struct diag *diag)
 {
     const struct point *pairs[GROUP_POINTS];
     struct job job = {s, pairs, 0};
-    struct process_result result;
+    OWNED(process_forget) struct process_result result = {0};
     for (size_t i = 0, j; i < count; i++) { /* calls of other sizes have the same pair */
         for (j = 0; j < job.count && (strcmp(points[i]->settings, pairs[j]->settings) != 0 ||
                                       strcmp(points[i]->isa, pairs[j]->isa) != 0);)
@@ -123,7 +117,6 @@ bool sweep_compile_ahead(struct sweep *s, struct point *const *points, size_t co
         return true;
     sweep_begin_work(s, &s->progress.compile, NULL, job.count);
     const bool good = process_call(&result, compile_all, &job, tick, diag);
-    free(result.output);
     sweep_end_work(s, COMPILE_S * (double)count);
     return good;
 }
@@ -146,10 +139,10 @@ static void verify_point(struct examined *e, const struct sweep *s, const struct
                          const struct kernel *kernel, struct diag *diag)
 {
     struct inputs_draw draw = sweep_draw(s, p, false);
-    struct subject subject;
     const int isa = kernel_isa(kernel->call, p->isa);
     draw.pairs = inputs_pairs(layer, isa);
     struct findings f = {.verdict = isa != 0 ? VERDICT_NONE : VERDICT_LACKING}; /* 0: of another architecture */
+    OWNED(subject_free) struct subject subject;
     subject_make_call(&subject, layer, kernel, &draw);
     if (p->costs)
         subject_make_against(&subject, &draw);
@@ -166,7 +159,6 @@ static void verify_point(struct examined *e, const struct sweep *s, const struct
     e->cost = f.cost;
     e->status = f.verdict == VERDICT_GOOD ? STATUS_OK : f.verdict == VERDICT_LACKING ? STATUS_SKIPPED : STATUS_FAILED;
     say_why(e->reason, &f, layer, p->isa);
-    subject_free(&subject);
 }
 
 /* In a process of its own. */

@@ -5,7 +5,6 @@
  * A point has a line when it is examined, and its result when its group is timed. An interrupted group is examined and
  * timed again; its kernels are in the cache by then. Left out on purpose: how a round is timed (timing/rounds.h).
  */
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -62,7 +61,7 @@ static void time_points(void *context, FILE *answer)
     size_t of[GROUP_POINTS], ready = 0; /* the points of `timed` */
     journal_leave(&job->sweep->journal);
     for (size_t i = 0; i < job->count; i++) {
-        struct diag own = {0};
+        OWNED(diag_free) struct diag own = {0};
         bool crashed = false;
         if (prepare_point(&timed[ready], &crashed, job->sweep, job->points[i], &own)) {
             of[ready++] = i;
@@ -70,7 +69,6 @@ static void time_points(void *context, FILE *answer)
         }
         answers[i].status = !crashed && (own.errors == 0 || own.environment) ? STATUS_LOST : STATUS_FAILED;
         snprintf(answers[i].reason, REASON, "%s", diag_first(&own));
-        diag_free(&own);
     }
     rounds_measure(timings, timed, ready, o->seconds, o->rounds != UNSET ? o->rounds : DEFAULT_ROUNDS);
     for (size_t i = 0; i < ready; i++) {
@@ -170,7 +168,7 @@ static bool add_without_kernel(struct sweep *s, struct point *p, struct diag *di
 
 bool sweep_measure(struct sweep *s, struct diag *diag)
 {
-    struct group *group = memory_get(1, sizeof *group);
+    HEAP struct group *group = memory_get(1, sizeof *group);
     bool good = true;
     sweep_begin_progress(s);
     for (size_t i = 0; good && i < s->count; i++)
@@ -187,6 +185,5 @@ bool sweep_measure(struct sweep *s, struct diag *diag)
         good = good && end_group(s, group, diag);
     }
     sweep_clear_progress(s);
-    free(group);
     return good;
 }

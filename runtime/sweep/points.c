@@ -62,16 +62,14 @@ static char *isa_axis(const struct options *o)
 bool sweep_read_request(struct sweep *s, struct diag *diag)
 {
     const struct options *o = s->options;
-    const char **vary = memory_get(o->vary.count + 1, sizeof *vary);
-    char *isa = isa_axis(o);
+    HEAP const char **vary = memory_get(o->vary.count + 1, sizeof *vary);
+    HEAP char *isa = isa_axis(o);
     const bool several = o->each_isa && (o->isa == NULL || strchr(o->isa, ',') != NULL);
     memcpy(vary, o->vary.text, o->vary.count * sizeof *vary);
     vary[o->vary.count] = isa;
     if (axes_parse(&s->axes, vary, o->vary.count + several, diag))
         for (size_t i = 0; i < o->vary.count; i++)
             check_axis(o, &s->axes.axis[i], diag);
-    free(vary);
-    free(isa);
     if (o->isa != NULL)
         isa_parse_list(o->isa, diag);
     if (o->shard != NULL)
@@ -87,9 +85,8 @@ void sweep_point_sets(struct words *sets, const struct sweep *s, size_t number)
         words_add(sets, s->options->compile.set[i]);
     for (size_t i = 0; i < s->axes.count; i++)
         if (!is_call_key(s->axes.axis[i].key)) {
-            char *text = text_join("%s=%s", s->axes.axis[i].key, axes_value(&s->axes, number - 1, i));
+            HEAP char *text = text_join("%s=%s", s->axes.axis[i].key, axes_value(&s->axes, number - 1, i));
             words_add(sets, text);
-            free(text);
         }
 }
 
@@ -101,11 +98,9 @@ struct inputs_draw sweep_draw(const struct sweep *s, const struct point *p, bool
 
 struct layer *sweep_point_layer(const struct sweep *s, size_t number, struct diag *diag)
 {
-    struct words sets = {0};
+    OWNED(words_free) struct words sets = {0};
     sweep_point_sets(&sets, s, number);
-    struct layer *layer = layer_read(s->spec, (const char *const *)sets.word, sets.count, diag);
-    words_free(&sets);
-    return layer;
+    return layer_read(s->spec, (const char *const *)sets.word, sets.count, diag);
 }
 
 /* A varied number of the call, at least `min`, else `otherwise` */
@@ -225,7 +220,7 @@ static void hash_point(struct sha256 *hash, const struct sweep *s, const struct 
 /* Whether it is legal, and its sizes; false without a spec */
 static bool make_point(struct point *p, const struct sweep *s, struct diag *diag)
 {
-    struct diag own = {0};
+    OWNED(diag_free) struct diag own = {0};
     struct sha256 hash;
     struct layer *layer = sweep_point_layer(s, p->number, &own);
     if (layer != NULL)
@@ -249,7 +244,6 @@ static bool make_point(struct point *p, const struct sweep *s, struct diag *diag
     hash_text(&hash, s->machine.flags);
     end_id(&hash, p->id);
     layer_free(layer);
-    diag_free(&own);
     return good;
 }
 
@@ -261,7 +255,7 @@ static void free_point(struct point *p)
 
 bool sweep_make_points(struct sweep *s, struct diag *diag)
 {
-    size_t *shard = shard_deal(s->axes.points, s->shards);
+    HEAP size_t *shard = shard_deal(s->axes.points, s->shards);
     struct sha256 hash;
     s->point = memory_get(s->axes.points, sizeof *s->point);
     bool good = true;
@@ -277,7 +271,6 @@ bool sweep_make_points(struct sweep *s, struct diag *diag)
             free_point(&point);
     }
     end_id(&hash, s->id);
-    free(shard);
     return good;
 }
 

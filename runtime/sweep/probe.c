@@ -3,7 +3,6 @@
  *
  * Left out on purpose: what the processor and the compiler are called (timing/machine.h).
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/replace.h"
@@ -14,38 +13,32 @@ static char *make_probe(char **folder, struct diag *diag)
 {
     static const char text[] = "d_model = 33\nh = 11\nseq_len = 3\n";
     *folder = folder_make(diag);
-    char *spec = *folder != NULL ? path_join(*folder, "probe.layer") : NULL;
-    if (spec != NULL && file_replace(spec, &(struct piece){text, strlen(text)}, 1, diag))
-        return spec;
-    free(spec);
-    return NULL;
+    HEAP char *spec = *folder != NULL ? path_join(*folder, "probe.layer") : NULL;
+    const bool good = spec != NULL && file_replace(spec, &(struct piece){text, strlen(text)}, 1, diag);
+    return good ? text_copy(spec) : NULL;
 }
 
 /* The instruction set that an emitted file chooses, found out with a tiny one */
 static void ask_best(struct sweep *s, const char *spec, struct diag *diag)
 {
     struct compile_options options = s->options->compile;
-    struct kernel kernel = {0};
-    struct timed timed = {0};
+    OWNED(kernel_unload) struct kernel kernel = {0};
+    OWNED(timed_free) struct timed timed = {0};
     const struct inputs_draw draw = {.seed = 1, .batch = 1, .n = 1, .m = 1};
     options.set_count = 0;
     struct layer *layer = layer_read(spec, NULL, 0, diag);
     if (layer != NULL && compile_kernel(&kernel, spec, layer->name, &options, diag) &&
         timed_make(&timed, layer, kernel.call, &draw, diag) && timed_pack(&timed, 0, diag))
         snprintf(s->best, sizeof s->best, "%s", timed.isa);
-    timed_free(&timed);
-    kernel_unload(&kernel);
     layer_free(layer);
 }
 
 static void find_best(struct sweep *s, struct diag *diag)
 {
-    char *folder, *spec = make_probe(&folder, diag);
+    OWNED(folder_end) char *folder = NULL;
+    HEAP char *spec = make_probe(&folder, diag);
     if (spec != NULL)
         ask_best(s, spec, diag);
-    folder_remove(folder);
-    free(folder);
-    free(spec);
 }
 
 bool sweep_ask_machine(struct sweep *s, struct diag *diag)
@@ -63,19 +56,13 @@ bool sweep_ask_machine(struct sweep *s, struct diag *diag)
 bool sweep_compiler_works(const struct sweep *s, const struct point *p)
 {
     struct compile_options options = s->options->compile;
-    struct kernel kernel = {0};
-    struct diag diag = {0};
-    char *folder, *spec = make_probe(&folder, &diag), *cache = spec != NULL ? folder_make(&diag) : NULL;
+    OWNED(kernel_unload) struct kernel kernel = {0};
+    OWNED(diag_free) struct diag diag = {0};
+    OWNED(folder_end) char *folder = NULL;
+    HEAP char *spec = make_probe(&folder, &diag);
+    OWNED(folder_end) char *cache = spec != NULL ? folder_make(&diag) : NULL;
     options.set_count = 0;
     options.isa = p->isa;
     options.cache = cache;
-    const bool works = cache != NULL && compile_kernel(&kernel, spec, "probe", &options, &diag);
-    kernel_unload(&kernel);
-    folder_remove(cache);
-    folder_remove(folder);
-    free(cache);
-    free(folder);
-    free(spec);
-    diag_free(&diag);
-    return works;
+    return cache != NULL && compile_kernel(&kernel, spec, "probe", &options, &diag);
 }

@@ -29,13 +29,12 @@ static int by_text(const void *a, const void *b)
 static bool all_differ(const struct axis *axis, const char *place, struct diag *diag)
 {
     const size_t errors = diag->errors;
-    const char **sorted = memory_get(axis->count, sizeof *sorted);
+    HEAP const char **sorted = memory_get(axis->count, sizeof *sorted);
     memcpy(sorted, axis->value, axis->count * sizeof *sorted);
     qsort(sorted, axis->count, sizeof *sorted, by_text);
     for (size_t i = 1; i < axis->count && diag->errors == errors; i++)
         if (strcmp(sorted[i - 1], sorted[i]) == 0)
             diag_error(diag, place, "the value %s occurs twice; keep one", sorted[i]);
-    free(sorted);
     return diag->errors == errors;
 }
 
@@ -152,7 +151,8 @@ bool shard_parse(const char *text, size_t *shard, size_t *shards, struct diag *d
 size_t *shard_deal(size_t points, size_t shards)
 {
     struct random random = {.state = 1};
-    size_t *order = memory_get(points, sizeof *order), *shard = memory_get(points, sizeof *shard);
+    HEAP size_t *order = memory_get(points, sizeof *order);
+    size_t *shard = memory_get(points, sizeof *shard);
     for (size_t i = 0; i < points; i++) { /* Fisher and Yates's shuffle */
         const size_t at = (size_t)(random_bits(&random) % (i + 1));
         order[i] = order[at];
@@ -160,6 +160,5 @@ size_t *shard_deal(size_t points, size_t shards)
     }
     for (size_t i = 0; i < points; i++)
         shard[order[i]] = i % shards + 1;
-    free(order);
     return shard;
 }

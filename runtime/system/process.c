@@ -110,8 +110,8 @@ static char **environment_with(const char *temporary, char **variable)
 
 static int spawn(pid_t *child, char *const argv[], const char *temporary, int output)
 {
-    char *variable = NULL;
-    char **list = temporary != NULL ? environment_with(temporary, &variable) : NULL;
+    HEAP char *variable = NULL;
+    HEAP char **list = temporary != NULL ? environment_with(temporary, &variable) : NULL;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none;
@@ -133,8 +133,6 @@ static int spawn(pid_t *child, char *const argv[], const char *temporary, int ou
     }
     if (made)
         posix_spawn_file_actions_destroy(&actions);
-    free(list);
-    free(variable);
     return error;
 }
 
@@ -298,10 +296,14 @@ static bool follow(struct process_result *result, const char *name, int output, 
         result->signal = reaped == child && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     if (!result->interrupted && reaped == child)
         return true;
-    diag_environment(diag, name, "%s", result->interrupted ? "interrupted" : "how it ended is not known");
+    process_forget(result);
+    return diag_environment(diag, name, "%s", result->interrupted ? "interrupted" : "how it ended is not known");
+}
+
+void process_forget(struct process_result *result)
+{
     free(result->output);
     result->output = NULL;
-    return false;
 }
 
 bool process_run(struct process_result *result, char *const argv[], const char *temporary, struct diag *diag)
@@ -447,12 +449,10 @@ static bool is_left_over(const char *name, const char *place)
 static void take_and_remove(const char *parent, const char *name)
 {
     struct stat status;
-    char *path = path_join(parent, name);
-    char *taken = text_join("%s/" FOLDER "%ld%s", parent, (long)getpid(), strchr(name + strlen(FOLDER), '-'));
+    HEAP char *path = path_join(parent, name);
+    HEAP char *taken = text_join("%s/" FOLDER "%ld%s", parent, (long)getpid(), strchr(name + strlen(FOLDER), '-'));
     if (lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() && rename(path, taken) == 0)
         folder_remove(taken);
-    free(taken);
-    free(path);
 }
 
 static void remove_left_over(const char *parent, const char *place)
@@ -495,4 +495,10 @@ void folder_remove(const char *folder)
         closedir(dir);
     if (folder != NULL)
         rmdir(folder);
+}
+
+void folder_end(char *const *folder)
+{
+    folder_remove(*folder);
+    free(*folder);
 }

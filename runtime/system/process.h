@@ -21,7 +21,7 @@ struct process_result {
     bool interrupted;
     int exit_code;    /* -1 when a signal ended it */
     int signal;
-    char *output;     /* stdout and stderr together, NUL-terminated; free() it. Much output loses its middle. */
+    char *output;     /* stdout and stderr together, NUL-terminated. Much output loses its middle. */
     size_t size;      /* of the output */
     double cpu_us;    /* CPU time of the child and of those that it waited for */
 };
@@ -35,6 +35,8 @@ bool process_run(struct process_result *result, char *const argv[], const char *
  * answers by writing to `answer`, which becomes the output. `tick`, if not NULL, is called about once a second. */
 bool process_call(struct process_result *result, void (*work)(void *context, FILE *answer), void *context,
                   void (*tick)(void *context), struct diag *diag);
+
+void process_forget(struct process_result *result);
 
 /* In a process that `parent` has forked: a signal ends it when that ends. False: it has ended already. */
 bool process_end_with(long parent);
@@ -64,7 +66,8 @@ void words_free(struct words *words);
 /* "…/attnrun-PID-PLACE-XXXXXX" under $TMPDIR or /tmp, malloc'd. A program's first call removes those of this user whose
  * process, of this boot and namespace, is gone. */
 char *folder_make(struct diag *diag);
-/* With the files in it; NULL: none */
+/* With the files in it; NULL: none. folder_end() forgets the name too. */
 void folder_remove(const char *folder);
+void folder_end(char *const *folder);
 /* "a/b"; free() it. */
 char *path_join(const char *folder, const char *name);

@@ -32,17 +32,12 @@ static char *cpuinfo(const char *name)
 /* On x86 a model's name; on Arm only numbers, in two fields */
 static char *ask_cpu(const struct utsname *system)
 {
-    char *model = cpuinfo("model name");
+    HEAP char *model = cpuinfo("model name"), *implementer = cpuinfo("CPU implementer"), *part = cpuinfo("CPU part");
     if (model != NULL && *model != '\0')
-        return model;
-    free(model);
-    char *implementer = cpuinfo("CPU implementer"), *part = cpuinfo("CPU part");
-    char *text = implementer == NULL || part == NULL
-                     ? text_copy(system->machine)
-                     : text_join("%s implementer %s part %s", system->machine, implementer, part);
-    free(implementer);
-    free(part);
-    return text;
+        return text_copy(model);
+    return implementer == NULL || part == NULL
+               ? text_copy(system->machine)
+               : text_join("%s implementer %s part %s", system->machine, implementer, part);
 }
 
 bool machine_ask(struct machine *machine, struct diag *diag)

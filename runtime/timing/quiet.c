@@ -87,7 +87,8 @@ struct sample sample_quietly(struct sample (*take)(void *context), void *context
 struct quiet_ratio ratio_quietly(const double *a, const double *b, size_t count, double min_a)
 {
     struct quiet_ratio ratio = {.median = NAN};
-    double min_b = INFINITY, *kept = memory_get(count, sizeof *kept);
+    HEAP double *kept = memory_get(count, sizeof *kept);
+    double min_b = INFINITY;
     for (size_t i = 0; i < count; i++) {
         min_a = fmin(min_a, a[i]);
         min_b = fmin(min_b, b[i]);
@@ -99,7 +100,6 @@ struct quiet_ratio ratio_quietly(const double *a, const double *b, size_t count,
         sort_ascending(kept, ratio.kept);
         ratio.median = quantile(kept, ratio.kept, 0.5);
     }
-    free(kept);
     return ratio;
 }
 

@@ -25,8 +25,8 @@ static void count_outliers(struct timing *t, const double *sorted)
 struct timing timing_of(const struct sample *samples, size_t rounds, double operations)
 {
     struct timing timing = {.samples = rounds};
-    double *us = memory_get(4 * rounds, sizeof *us), *peak = us + rounds, *share = peak + rounds;
-    double *memory = share + rounds;
+    HEAP double *us = memory_get(4 * rounds, sizeof *us);
+    double *peak = us + rounds, *share = peak + rounds, *memory = share + rounds;
     for (size_t r = 0; r < rounds; r++) {
         us[r] = samples[r].us;
         peak[r] = samples[r].peak;
@@ -46,7 +46,6 @@ struct timing timing_of(const struct sample *samples, size_t rounds, double oper
     timing.share = quantile(share, rounds, 0.5);
     timing.memory = quantile(memory, rounds, 0.5);
     timing.quiet = quiet_of(samples, rounds, timing.us, timing.us_min);
-    free(us);
     return timing;
 }
 
@@ -87,8 +86,8 @@ void rounds_take(struct timing *timings, size_t count, size_t rounds, const doub
                  struct sample (*take)(void *context, size_t kernel), void *context)
 {
     struct taker taker = {take, context, 0};
-    struct sample *samples = memory_get(count * rounds, sizeof *samples);
-    struct course *courses = memory_get(count, sizeof *courses);
+    HEAP struct sample *samples = memory_get(count * rounds, sizeof *samples);
+    HEAP struct course *courses = memory_get(count, sizeof *courses);
     for (size_t i = 0; i < count; i++)
         courses[i] = (struct course){samples + i * rounds, 0, true};
     for (int take_number = 0; take_number <= ROUNDS_AGAIN; take_number++) {
@@ -102,8 +101,6 @@ void rounds_take(struct timing *timings, size_t count, size_t rounds, const doub
             courses[i].wanted = new.quiet.disturbed;
         }
     }
-    free(samples);
-    free(courses);
 }
 
 /* ---- kernels --------------------------------------------------------------------------------------------------- */
@@ -146,7 +143,7 @@ void rounds_measure(struct timing *timings, struct timed *timed, size_t count, d
         return;
     const int core = pin_to_this_core();
     const size_t rounds = plan_rounds(timed, count, seconds, min);
-    double *operations = memory_get(count, sizeof *operations);
+    HEAP double *operations = memory_get(count, sizeof *operations);
     struct kernels kernels = {timed, large_pages(MEMORY_BYTES)};
     for (size_t i = 0; i < count; i++)
         operations[i] = operations_of(&timed[i]);
@@ -154,6 +151,5 @@ void rounds_measure(struct timing *timings, struct timed *timed, size_t count, d
     rounds_take(timings, count, rounds, operations, take_kernel, &kernels);
     for (size_t i = 0; i < count; i++)
         timings[i].core = core;
-    free(operations);
     free((void *)kernels.memory);
 }

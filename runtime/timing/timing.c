@@ -44,6 +44,11 @@ void settle_clock(const char *isa)
 
 /* ---- a layer ready to be called -------------------------------------------------------------------------------- */
 
+static void *pages_of(struct timed *timed, size_t bytes)
+{
+    return pool_take(&timed->memory, large_pages(bytes));
+}
+
 bool timed_make(struct timed *timed, const struct layer *layer, const struct kernel_table *call,
                 const struct inputs_draw *draw, struct diag *diag)
 {
@@ -51,12 +56,12 @@ bool timed_make(struct timed *timed, const struct layer *layer, const struct ker
     if (!inputs_fit(layer, draw, true, layer->name, diag))
         return false;
     inputs_draw(&timed->inputs, layer, draw, NULL);
-    timed->packed = large_pages(call->packed_bytes);
-    timed->scratch = large_pages(call->scratch_bytes);
+    timed->packed = pages_of(timed, call->packed_bytes);
+    timed->scratch = pages_of(timed, call->scratch_bytes);
     for (int i = 0; i < inputs_outputs(layer); i++) {
         const enum layer_tensor tensor = inputs_output(layer, i);
         const size_t bytes = inputs_bytes(layer, &timed->inputs, tensor);
-        timed->out[i] = large_pages(bytes);
+        timed->out[i] = pages_of(timed, bytes);
         if (i >= OUTPUT_CACHE)
             memcpy(timed->out[i], timed->inputs.tensor[tensor], bytes);
     }
@@ -70,17 +75,16 @@ void timed_backward(struct timed *timed)
     const struct inputs *in = &timed->inputs;
     const size_t dy = inputs_count(layer, in, TENSOR_Y), saved = in->batch * in->n * timed->call->saved_floats;
     struct random random = {1};
-    timed->dy = large_pages(dy * sizeof(float));
-    timed->args.saved = timed->saved = large_pages(saved * sizeof(float));
-    timed->back = large_pages(timed->call->back_scratch_bytes_for(1));
+    timed->dy = pages_of(timed, dy * sizeof(float));
+    timed->args.saved = timed->saved = pages_of(timed, saved * sizeof(float));
+    timed->back = pages_of(timed, timed->call->back_scratch_bytes_for(1));
     for (size_t i = 0; i < dy; i++)
         timed->dy[i] = (float)random_normal(&random);
     timed->grads.dy = timed->dy;
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         if (!layer_has_gradient(layer, t))
             continue;
-        timed->gradient[t] = large_pages(inputs_count(layer, in, t) * sizeof(float));
-        timed->grads.tensor[t] = timed->gradient[t];
+        timed->grads.tensor[t] = timed->gradient[t] = pages_of(timed, inputs_count(layer, in, t) * sizeof(float));
     }
     timed->backward = true;
 }
@@ -174,15 +178,7 @@ double timed_calibrate(struct timed *timed)
 void timed_free(struct timed *timed)
 {
     inputs_free(&timed->inputs);
-    free(timed->packed);
-    free(timed->scratch);
-    for (int i = 0; i < OUTPUTS; i++)
-        free(timed->out[i]);
-    free(timed->dy);
-    free(timed->saved);
-    free(timed->back);
-    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
-        free(timed->gradient[t]);
+    pool_free(&timed->memory);
     *timed = (struct timed){0};
 }
 

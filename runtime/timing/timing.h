@@ -28,6 +28,7 @@ struct timed {
     const struct layer *layer;
     const struct kernel_table *call;
     struct inputs inputs;
+    struct pool memory; /* of what follows */
     struct kernel_args args;
     void *packed, *scratch;
     void *out[OUTPUTS]; /* NULL those that the layer cannot have */

@@ -191,6 +191,7 @@ bool fuzz_same_layer(const struct layer *a, const struct layer *b)
     for (int i = 0; i < 2; i++) {
         plain[i].name = plain[i].text = plain[i].steering = NULL;
         plain[i].options = NULL;
+        plain[i].memory.last = NULL;
         plain[i].rope.factors = NULL;
         plain[i].score = plain[i].visible = plain[i].score_kernel = plain[i].visible_kernel = NULL;
         for (int t = 0; t < LAYER_TABLES; t++)

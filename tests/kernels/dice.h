@@ -34,15 +34,15 @@ static inline int64_t between(struct dice *dice, int64_t low, int64_t high)
 }
 
 /* Text of a spec, cut where it is full. */
-struct text {
+struct drawn {
     char *at;
     size_t used, size;
 };
 
-void add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void add(struct drawn *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Expressions: a score that reads the tables `tau` (of `h` numbers) and `grid` (of 3 x 5), and a condition of who sees whom. */
-void draw_score(struct dice *dice, struct text *text);
-void draw_visible(struct dice *dice, struct text *text);
+void draw_score(struct dice *dice, struct drawn *text);
+void draw_visible(struct dice *dice, struct drawn *text);
 
 #endif

@@ -8,7 +8,7 @@
 
 #define DEEP 3
 
-void add(struct text *text, const char *format, ...)
+void add(struct drawn *text, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -21,7 +21,7 @@ void add(struct text *text, const char *format, ...)
 
 /* A draw of texts: what a '%' of the text stands for is drawn in turn: %i an integer, %f a float, %c a condition, %n a small
  * number that is not 0. */
-static void draw_text(struct dice *dice, struct text *text, const char *form, int depth, bool score);
+static void draw_text(struct dice *dice, struct drawn *text, const char *form, int depth, bool score);
 
 #define ONE_OF(dice, ...) \
     ((const char *const[]){__VA_ARGS__}) \
@@ -56,7 +56,7 @@ static const char *condition(struct dice *dice, int depth, bool score)
                   "abs(p - j) <= %n");
 }
 
-static void draw_text(struct dice *dice, struct text *text, const char *form, int depth, bool score)
+static void draw_text(struct dice *dice, struct drawn *text, const char *form, int depth, bool score)
 {
     for (; *form != '\0'; form++) {
         if (*form != '%' || form[1] == '\0') {
@@ -74,7 +74,7 @@ static void draw_text(struct dice *dice, struct text *text, const char *form, in
 }
 
 /* One of the forms, again where it does not fit. */
-static void draw_one(struct dice *dice, struct text *text, const char *const *forms, size_t count, bool score)
+static void draw_one(struct dice *dice, struct drawn *text, const char *const *forms, size_t count, bool score)
 {
     do {
         text->used = 0;
@@ -82,7 +82,7 @@ static void draw_one(struct dice *dice, struct text *text, const char *const *fo
     } while (text->used + 1 >= text->size);
 }
 
-void draw_score(struct dice *dice, struct text *text)
+void draw_score(struct dice *dice, struct drawn *text)
 {
     static const char *const forms[] = {
         "s + %f", "s - %f", "0.75 * s + 0.5 * %f", "where(%c, s, %f)", "where(%c, -1e999, s)", "where(%c, s, -1e999)",
@@ -90,7 +90,7 @@ void draw_score(struct dice *dice, struct text *text)
     draw_one(dice, text, forms, sizeof forms / sizeof *forms, true);
 }
 
-void draw_visible(struct dice *dice, struct text *text)
+void draw_visible(struct dice *dice, struct drawn *text)
 {
     static const char *const forms[] = {
         "%c", "%c", "%c or j == p", "p // %n == j // %n or %c", "(p - j) %% %n == 0 and (%c)",

@@ -300,7 +300,7 @@ static void draw_scaling(struct dice *dice, struct draft *d, int64_t width)
 /* Pairs of columns of 2 to 4 axes; of axes that take turns the first has what the others leave */
 static void draw_sections(struct dice *dice, struct draft *d, int64_t pairs)
 {
-    struct text text = {d->rope_sections, 0, sizeof d->rope_sections};
+    struct drawn text = {d->rope_sections, 0, sizeof d->rope_sections};
     const int64_t axes = min(between(dice, 2, 4), pairs);
     int64_t section[4] = {pairs};
     d->rope_section_order = WORD(dice, "contiguous", "interleaved", NULL);
@@ -395,9 +395,9 @@ static void draw_more_kinds(struct dice *dice, struct draft *d)
     if (chance(dice, 0.3) && !is(d->cache, "ring"))
         d->scores = WORD(dice, "weights", "raw", "capped", "biased");
     if (chance(dice, 0.2))
-        draw_score(dice, &(struct text){d->score, 0, sizeof d->score});
+        draw_score(dice, &(struct drawn){d->score, 0, sizeof d->score});
     if (chance(dice, 0.2))
-        draw_visible(dice, &(struct text){d->visible, 0, sizeof d->visible});
+        draw_visible(dice, &(struct drawn){d->visible, 0, sizeof d->visible});
     if (d->rope_positions && is(d->input, "projected"))
         d->source_len = 0; /* such a call has m = n */
 }
@@ -421,7 +421,7 @@ static void draw_trained(struct dice *dice, struct draft *d)
     if (chance(dice, 0.25))
         draw_relative(dice, d);
     if (chance(dice, 0.15))
-        draw_visible(dice, &(struct text){d->visible, 0, sizeof d->visible});
+        draw_visible(dice, &(struct drawn){d->visible, 0, sizeof d->visible});
 }
 
 #define ACTIVATION_WORDS "relu", "gelu", "gelu_tanh", "silu", "quick_gelu", "relu2", "sigmoid", "tanh"
@@ -834,13 +834,13 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
 
 /* ---- the spec -------------------------------------------------------------------------------------------------- */
 
-static void add_number(struct text *text, const char *key, int64_t value, int64_t none)
+static void add_number(struct drawn *text, const char *key, int64_t value, int64_t none)
 {
     if (value != none)
         add(text, "%s = %lld\n", key, (long long)value);
 }
 
-static void add_given(struct text *text, const char *key, const char *word)
+static void add_given(struct drawn *text, const char *key, const char *word)
 {
     if (word != NULL)
         add(text, "%s = %s\n", key, word);
@@ -860,20 +860,20 @@ static bool may_restate(const struct draft *d, enum key key)
     }
 }
 
-static void add_word(struct text *text, struct dice *dice, const struct draft *d, enum key key, const char *word)
+static void add_word(struct drawn *text, struct dice *dice, const struct draft *d, enum key key, const char *word)
 {
     const bool restated = may_restate(d, key) && chance(dice, 0.1);
     add_given(text, key_rows[key].name, word != NULL || !restated ? word : key_words(key)->word);
 }
 
-static void add_mask(struct text *text, struct dice *dice, unsigned mask)
+static void add_mask(struct drawn *text, struct dice *dice, unsigned mask)
 {
     char words[LAYER_MASK_TEXT];
     layer_mask_text(mask, words);
     add_given(text, "mask", mask != 0 || chance(dice, 0.1) ? words : NULL);
 }
 
-static void add_real(struct text *text, enum key key, double value, bool given)
+static void add_real(struct drawn *text, enum key key, double value, bool given)
 {
     if (given)
         add(text, "%s = %.17g\n", key_rows[key].name, value);
@@ -884,7 +884,7 @@ static bool reads(const struct draft *d, const char *table)
     return strstr(d->score, table) != NULL || strstr(d->visible, table) != NULL;
 }
 
-static void add_plan(struct text *text, const struct draft *d)
+static void add_plan(struct drawn *text, const struct draft *d)
 {
     add_number(text, "plan.unroll", d->unroll, 0);
     add_number(text, "plan.query_vecs", d->query_vecs, 0);
@@ -907,7 +907,7 @@ static void add_plan(struct text *text, const struct draft *d)
     add_given(text, "plan.products", d->products);
 }
 
-static void write_spec(struct text *text, struct dice *dice, const struct draft *drawn)
+static void write_spec(struct drawn *text, struct dice *dice, const struct draft *drawn)
 {
     const struct draft *d = drawn;
     struct draft linear = *drawn;
@@ -1023,7 +1023,7 @@ static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
     snprintf(job->folder, sizeof job->folder, "%s/%zu", sweep->folder, index);
     for (;;) {
         struct diag diag = {0};
-        struct text text = {job->spec, 0, sizeof job->spec};
+        struct drawn text = {job->spec, 0, sizeof job->spec};
         char path[300];
         draw_layer(&dice, &job->draft, sweep->options);
         write_spec(&text, &dice, &job->draft);
