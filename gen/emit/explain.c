@@ -771,7 +771,7 @@ static struct words product(const struct layer *l, enum layer_tensor tensor)
 }
 
 /* The same layer with other values of keys; NULL where that is illegal. layer_free() it. */
-static struct layer *with_keys(const struct layer *l, const struct text *sets, size_t count)
+static struct layer *with_keys(const struct layer *l, const struct words *sets, size_t count)
 {
     const char *set[4];
     struct diag ignored = {0};
@@ -805,7 +805,7 @@ static void explain_other_heads(const struct walk *w)
     fprintf(w->out, "\nThe same layer with other numbers of heads\n");
     other_heading(w, "h");
     for (size_t i = 0; i < COUNT_OF(tries); i++) {
-        const struct text sets[] = {write_text("h=" D64, tries[i]), write_text("h_kv=" D64, tries[i])};
+        const struct words sets[] = {write_text("h=" D64, tries[i]), write_text("h_kv=" D64, tries[i])};
         struct layer *other = tries[i] > last ? with_keys(w->l, sets, w->l->h_kv < h ? 1 : 2) : NULL;
         if (other == NULL)
             continue;
@@ -821,7 +821,7 @@ static void explain_width(const struct walk *w)
     const int64_t width = l->d_model / l->h;
     if (l->width == WIDTH_NARROW || l->d_model % l->h != 0)
         return;
-    struct text sets[3];
+    struct words sets[3];
     size_t count = 0;
     if (l->width == WIDTH_WIDE)
         sets[count++] = write_text("width=narrow");
