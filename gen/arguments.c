@@ -18,7 +18,8 @@ static const struct option_row options[] = {
     {TAKES("output", "DIR", FOLDER, folder), .letter = 'o', .commands = ALL,
      .help = "write into DIR, made if it is missing; default: the current folder"},
     {TAKES("isa", "LIST", ISAS, isas), .commands = ALL,
-     .help = "the instruction sets to emit, joined by commas: all, or any of %a; default: %d; always with scalar"},
+     .help = "the instruction sets to emit, joined by commas: all, or any of %a; default: %d, "
+             "those of whole numbers where a layer has such products; always with scalar"},
     {TAKES("size", "fast|small", WORD, size), .commands = ALL,
      .help = "small: less code, slower; the same as --set plan.size=SIZE; default: fast"},
     {FLAG("split", split), .commands = ALL,
@@ -69,8 +70,9 @@ static const struct option_row options[] = {
 
 static const struct option_command commands[] = {
     {NULL, ARGUMENTS_SPECS, "a spec", true, "[-o DIR] [OPTION…] SPEC…",
-     "Reads the spec of an attention layer and writes the C that computes it: NAME.c and NAME.h. A pair is\n"
-     "the same whether its spec is given alone or with others; if one spec is bad, nothing is written"},
+     "Reads the spec of a layer and writes the C that computes it: NAME.c and NAME.h. A pair is the same whether\n"
+     "its spec is given alone or with others; if one spec is bad, nothing is written. A file that would not change\n"
+     "keeps its time"},
     {"import", ARGUMENTS_IMPORT, "one folder of a model", false, "DIR [-o DIR] [--name NAME] [OPTION…]",
      "reads the config.json of a Hugging Face model and the headers of its safetensors. Writes a spec for each\n"
      "distinct layer; NAME.layers, with the order of the layers and the places of their weights; and the C that\n"

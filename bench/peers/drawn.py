@@ -15,7 +15,7 @@ def draw(dice):
     """The keys of one layer."""
     d_k = dice.choice((32, 48, 64, 64, 80, 96, 128, 128, 256))
     h = dice.choice((1, 2, 4, 8, 12, 16))
-    n = dice.choice((1, 2, 3, 4, 8, 16, 31, 64, 100, 128, 197, 300, 512))
+    n = dice.choice((1, 2, 3, 4, 8, 16, 17, 31, 33, 53, 64, 100, 128, 161, 197, 300, 512))
     keys = {"h": h, "seq_len": n}
     if dice.random() < 0.2:
         keys["mask"] = "causal"

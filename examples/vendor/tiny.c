@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x5d361a87094f4d85u
+#if !defined(TINY_PAIR) || TINY_PAIR != 0xcaae20ed26f5c64bu
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -605,7 +605,7 @@ struct tile_scalar {
     const struct sequence *sequence;
     const float *q_t, *k, *v;    /* of this head; q_t from the tile's first query on */
     float *worker;               /* this worker's scratch */
-    size_t head, t;              /* t: position of the tile's first query */
+    size_t head, t, queries;     /* t: position of the tile's first query */
     float m[QUERY_BLOCK];        /* of each query: the score that its weights are relative to, 2^(s - m) */
     float l[QUERY_BLOCK];        /* sum of its weights */
     float start[QUERY_BLOCK];    /* its m before a pass, -infinity: not known yet */
@@ -943,8 +943,7 @@ TARGET static int pass_scalar(struct tile_scalar *tile, enum pass pass, size_t v
  * as well. Each query takes these steps for its own scores alone: passes for other queries repeat its bits. */
 TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
 {
-    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
-    const size_t vectors = (queries + LANES - 1) / LANES;
+    const size_t queries = tile->queries, vectors = (queries + LANES - 1) / LANES;
     float *out = z;
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
         vec_store(tile->start + lane, vec_splat(-INFINITY_F));
@@ -1075,13 +1074,14 @@ TARGET static void attend_part_scalar(const struct group *g, float *scratch, flo
     const float *k = scratch + KEYS_AT_scalar + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + VALUES_AT_scalar + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + head * 128;
-    for (size_t t = first; t < min_size(s->n, first + 32); t += QUERY_BLOCK) {
-        struct tile_scalar tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
+    for (size_t t = first, queries; t < min_size(s->n, first + 32); t += queries) {
+        queries = min_size(QUERY_BLOCK, s->n - t);
+        struct tile_scalar tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t,
+                .queries = queries};
         const size_t row = row_0 + t;
-        transpose_queries_scalar(scratch + QUERIES_AT_scalar + head * Q_HEAD + row * Q_ROW,
-                                 min_size(QUERY_BLOCK, s->n - t), worker + Q_T_AT_scalar);
+        transpose_queries_scalar(scratch + QUERIES_AT_scalar + head * Q_HEAD + row * Q_ROW, queries,
+                                 worker + Q_T_AT_scalar);
         tile.q_t = worker + Q_T_AT_scalar;
-        const size_t queries = min_size(QUERY_BLOCK, s->n - t);
         /* where z has the tile's queries, they fill whole vectors that no other tile writes to */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
         attend_scalar(&tile, alone ? z + row * 64 : worker + TILE_AT_scalar);
@@ -1378,7 +1378,7 @@ struct tile_avx2 {
     const struct sequence *sequence;
     const float *q_t, *k, *v;    /* of this head; q_t from the tile's first query on */
     float *worker;               /* this worker's scratch */
-    size_t head, t;              /* t: position of the tile's first query */
+    size_t head, t, queries;     /* t: position of the tile's first query */
     float m[QUERY_BLOCK];        /* of each query: the score that its weights are relative to, 2^(s - m) */
     float l[QUERY_BLOCK];        /* sum of its weights */
     float start[QUERY_BLOCK];    /* its m before a pass, -infinity: not known yet */
@@ -1726,8 +1726,7 @@ TARGET static int pass_avx2(struct tile_avx2 *tile, enum pass pass, size_t vecto
  * as well. Each query takes these steps for its own scores alone: passes for other queries repeat its bits. */
 TARGET static void attend_avx2(struct tile_avx2 *tile, float *z)
 {
-    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
-    const size_t vectors = (queries + LANES - 1) / LANES;
+    const size_t queries = tile->queries, vectors = (queries + LANES - 1) / LANES;
     float *out = z;
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
         vec_store(tile->start + lane, vec_splat(-INFINITY_F));
@@ -1865,13 +1864,13 @@ TARGET static void attend_part_avx2(const struct group *g, float *scratch, float
     const float *k = scratch + KEYS_AT_avx2 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + VALUES_AT_avx2 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + head * 256;
-    for (size_t t = first; t < min_size(s->n, first + 32); t += QUERY_BLOCK) {
-        struct tile_avx2 tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
+    for (size_t t = first, queries; t < min_size(s->n, first + 32); t += queries) {
+        queries = min_size(QUERY_BLOCK, s->n - t);
+        struct tile_avx2 tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t,
+                .queries = queries};
         const size_t row = row_0 + t;
-        transpose_queries_avx2(scratch + QUERIES_AT_avx2 + head * Q_HEAD + row * Q_ROW, min_size(QUERY_BLOCK, s->n - t),
-                               worker + Q_T_AT_avx2);
+        transpose_queries_avx2(scratch + QUERIES_AT_avx2 + head * Q_HEAD + row * Q_ROW, queries, worker + Q_T_AT_avx2);
         tile.q_t = worker + Q_T_AT_avx2;
-        const size_t queries = min_size(QUERY_BLOCK, s->n - t);
         /* where z has the tile's queries, they fill whole vectors that no other tile writes to */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
         attend_avx2(&tile, alone ? z + row * 64 : worker + TILE_AT_avx2);
@@ -2193,7 +2192,7 @@ struct tile_avx512 {
     const struct sequence *sequence;
     const float *q_t, *k, *v;    /* of this head; q_t from the tile's first query on */
     float *worker;               /* this worker's scratch */
-    size_t head, t;              /* t: position of the tile's first query */
+    size_t head, t, queries;     /* t: position of the tile's first query */
     float m[QUERY_BLOCK];        /* of each query: the score that its weights are relative to, 2^(s - m) */
     float l[QUERY_BLOCK];        /* sum of its weights */
     float start[QUERY_BLOCK];    /* its m before a pass, -infinity: not known yet */
@@ -2552,8 +2551,7 @@ TARGET static int pass_avx512(struct tile_avx512 *tile, enum pass pass, size_t v
  * as well. Each query takes these steps for its own scores alone: passes for other queries repeat its bits. */
 TARGET static void attend_avx512(struct tile_avx512 *tile, float *z)
 {
-    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
-    const size_t vectors = (queries + LANES - 1) / LANES;
+    const size_t queries = tile->queries, vectors = (queries + LANES - 1) / LANES;
     float *out = z;
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
         vec_store(tile->start + lane, vec_splat(-INFINITY_F));
@@ -2694,13 +2692,14 @@ TARGET static void attend_part_avx512(const struct group *g, float *scratch, flo
     const float *k = scratch + KEYS_AT_avx512 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + VALUES_AT_avx512 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + head * 512;
-    for (size_t t = first; t < min_size(s->n, first + 32); t += QUERY_BLOCK) {
-        struct tile_avx512 tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
+    for (size_t t = first, queries; t < min_size(s->n, first + 32); t += queries) {
+        queries = min_size(QUERY_BLOCK, s->n - t);
+        struct tile_avx512 tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t,
+                .queries = queries};
         const size_t row = row_0 + t;
-        transpose_queries_avx512(scratch + QUERIES_AT_avx512 + head * Q_HEAD + row * Q_ROW,
-                                 min_size(QUERY_BLOCK, s->n - t), worker + Q_T_AT_avx512);
+        transpose_queries_avx512(scratch + QUERIES_AT_avx512 + head * Q_HEAD + row * Q_ROW, queries,
+                                 worker + Q_T_AT_avx512);
         tile.q_t = worker + Q_T_AT_avx512;
-        const size_t queries = min_size(QUERY_BLOCK, s->n - t);
         /* where z has the tile's queries, they fill whole vectors that no other tile writes to */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
         attend_avx512(&tile, alone ? z + row * 64 : worker + TILE_AT_avx512);
@@ -2997,7 +2996,7 @@ struct tile_neon {
     const struct sequence *sequence;
     const float *q_t, *k, *v;    /* of this head; q_t from the tile's first query on */
     float *worker;               /* this worker's scratch */
-    size_t head, t;              /* t: position of the tile's first query */
+    size_t head, t, queries;     /* t: position of the tile's first query */
     float m[QUERY_BLOCK];        /* of each query: the score that its weights are relative to, 2^(s - m) */
     float l[QUERY_BLOCK];        /* sum of its weights */
     float start[QUERY_BLOCK];    /* its m before a pass, -infinity: not known yet */
@@ -3342,8 +3341,7 @@ TARGET static int pass_neon(struct tile_neon *tile, enum pass pass, size_t vecto
  * as well. Each query takes these steps for its own scores alone: passes for other queries repeat its bits. */
 TARGET static void attend_neon(struct tile_neon *tile, float *z)
 {
-    const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
-    const size_t vectors = (queries + LANES - 1) / LANES;
+    const size_t queries = tile->queries, vectors = (queries + LANES - 1) / LANES;
     float *out = z;
     for (size_t lane = 0; lane < QUERY_BLOCK; lane += LANES)
         vec_store(tile->start + lane, vec_splat(-INFINITY_F));
@@ -3471,13 +3469,13 @@ TARGET static void attend_part_neon(const struct group *g, float *scratch, float
     const float *k = scratch + KEYS_AT_neon + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
     const float *v = scratch + VALUES_AT_neon + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + head * 256;
-    for (size_t t = first; t < min_size(s->n, first + 32); t += QUERY_BLOCK) {
-        struct tile_neon tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
+    for (size_t t = first, queries; t < min_size(s->n, first + 32); t += queries) {
+        queries = min_size(QUERY_BLOCK, s->n - t);
+        struct tile_neon tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t,
+                .queries = queries};
         const size_t row = row_0 + t;
-        transpose_queries_neon(scratch + QUERIES_AT_neon + head * Q_HEAD + row * Q_ROW, min_size(QUERY_BLOCK, s->n - t),
-                               worker + Q_T_AT_neon);
+        transpose_queries_neon(scratch + QUERIES_AT_neon + head * Q_HEAD + row * Q_ROW, queries, worker + Q_T_AT_neon);
         tile.q_t = worker + Q_T_AT_neon;
-        const size_t queries = min_size(QUERY_BLOCK, s->n - t);
         /* where z has the tile's queries, they fill whole vectors that no other tile writes to */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
         attend_neon(&tile, alone ? z + row * 64 : worker + TILE_AT_neon);

@@ -12,8 +12,8 @@
  * What it promises: a query that sees no key attends to nothing (its heads' outputs are zero).
  * What a mask hides never matters, whatever it holds. NaN and infinity that a query does see make its row non-finite.
  * The same input gives the same bits for one ISA, compiler and set of flags. There is no allocation, no lock, no I/O
- * and no mutable state. Errors are within attngen's derived bound when rounding to nearest, with subnormal numbers kept
- * or, within a wider bound, flushed to zero. In other rounding modes they are larger, and not bounded.
+ * and no mutable state. Errors are within the bound of attnrun check when rounding to nearest, with subnormal
+ * numbers kept or, within a wider bound, flushed to zero. In other rounding modes they are larger, and not bounded.
  *
  * Use:
  *     static _Alignas(64) float packed[TINY_PACKED_BYTES / 4], scratch[TINY_SCRATCH_BYTES / 4];
@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 4
-#define TINY_PAIR 0x5d361a87094f4d85u /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_PAIR 0xcaae20ed26f5c64bu /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
@@ -53,7 +53,7 @@ extern "C" {
 #define TINY_PACKED_BYTES TINY_SIZE(65600)
 #define TINY_SCRATCH_BYTES TINY_SCRATCH_BYTES_FOR(1)
 #define TINY_SCRATCH_BYTES_FOR(workers) (TINY_SIZE(32768) + TINY_SIZE(workers) * 9472) /* threads that share it */
-enum { TINY_FOLDS_SCORES = 0, TINY_FOLDS_VALUES = 0 }; /* 1: packing multiplies these weights */
+enum { TINY_FOLDS_SCORES = 0, TINY_FOLDS_VALUES = 0 }; /* 1: packed as one product */
 
 /* Those that the target can have are compiled, or with -DTINY_ONLY_ISA=TINY_ISA_..., that one alone. */
 typedef enum tiny_isa_id {
@@ -86,7 +86,7 @@ typedef struct tiny_weights {
 typedef struct tiny_args {
     const float *x; /* [batch][n][64] */
     float *y; /* [batch][n][64] */
-    size_t batch, n, m; /* m: n or 0 */
+    size_t batch, n, m; /* m: keys; n, or 0 for n */
 } tiny_args;
 
 /* Packs the weights into `packed` (TINY_PACKED_BYTES, 64-byte aligned) as the kernels of one instruction set read them.

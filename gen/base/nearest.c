@@ -42,20 +42,32 @@ struct nearest nearest_to(const char *typed, size_t length)
     return (struct nearest){typed, NULL, length, length > LETTERS ? 0 : length <= 3 ? length : 3 + length / 9, 0, ""};
 }
 
-void nearest_offer(struct nearest *nearest, const char *word)
+static void offer(struct nearest *nearest, const char *word, size_t columns, const char *ours)
 {
-    const size_t columns = strlen(word);
     if (nearest->below == 0 || columns > LETTERS)
         return;
     const size_t d = distance(nearest->typed, nearest->length, word, columns);
     if (d < nearest->below) {
         nearest->below = d;
-        nearest->word = word;
+        nearest->word = ours;
         nearest->part = 0;
-    } else if ((nearest->word == NULL || nearest->part > 0) && columns > 2 && columns > nearest->part &&
-               is_part(nearest->typed, nearest->length, word, columns)) {
-        nearest->word = word;
+    } else if (word == ours && (nearest->word == NULL || nearest->part > 0) && columns > 2 &&
+               columns > nearest->part && is_part(nearest->typed, nearest->length, word, columns)) {
+        nearest->word = ours;
         nearest->part = columns;
+    }
+}
+
+void nearest_offer(struct nearest *nearest, const char *word)
+{
+    offer(nearest, word, strlen(word), word);
+}
+
+void nearest_offer_theirs(struct nearest *nearest, const char *theirs, const char *ours)
+{
+    for (size_t length; theirs != NULL && (length = strcspn(theirs, " ")) > 0; theirs += length) {
+        offer(nearest, theirs, length, ours);
+        length += theirs[length] == ' ';
     }
 }
 

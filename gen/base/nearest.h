@@ -19,6 +19,8 @@ struct nearest {
 /* `before` is "". `typed` need not end after its `length` bytes. */
 struct nearest nearest_to(const char *typed, size_t length);
 void nearest_offer(struct nearest *nearest, const char *word);
+/* The same for words of others, with blanks between, which are called `ours` here; NULL: none */
+void nearest_offer_theirs(struct nearest *nearest, const char *theirs, const char *ours);
 /* "did you mean 'WORD'?"; `otherwise` where no word is near. */
 const char *nearest_ask(const struct nearest *nearest, char text[NEAREST_TEXT], const char *otherwise);
 /* For the end of a message that lists the words: " (did you mean 'WORD'?)", or nothing. */

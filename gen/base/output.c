@@ -113,7 +113,8 @@ static bool make_folder(const char *folder, struct diag *diag)
 {
     const int error = system_make_folders(folder, 0777);
     if (error != 0)
-        diag_environment(diag, folder, "cannot be made a folder: %s", strerror(error == EEXIST ? ENOTDIR : error));
+        diag_environment(diag, folder, error == EEXIST ? "is a file; name a folder" : "cannot be made a folder: %s",
+                         strerror(error));
     return error == 0;
 }
 

@@ -156,10 +156,11 @@ local builtins = {
     string = read_only(string, "string"), table = read_only(table, "table"), math = read_only(math, "math"),
     fmt = string.format, ipairs = ipairs, pairs = sorted_pairs, tonumber = tonumber, type = type,
     select = select, error = error, emit = emit, joined = joined,
-    -- the names of an instruction set's templates, and `more`: its plan, its name, its lanes
+    -- the names of a set's templates, and `more`: its plan, name and lanes; how many numbers a row of partial sums has
     set_of = function(plan, more)
         more = more or {}
         more.plan, more.ISA, more.L = plan, plan.isa.name, plan.lanes
+        more.PLACES = plan.places > plan.lanes and number_text(plan.places) or "LANES"
         return more
     end,
     tostring = function(v)

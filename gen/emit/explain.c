@@ -770,39 +770,16 @@ static struct text product(const struct layer *l, enum layer_tensor tensor)
     }
 }
 
-/* Whether layer_parameters() does not overflow: read.c has checked only the layer as written. */
-static bool is_countable(const struct layer *l)
+/* The same layer with other values of keys; NULL where that is illegal. layer_free() it. */
+static struct layer *with_keys(const struct layer *l, const struct text *sets, size_t count)
 {
-    double total = 0;
-    for (enum layer_tensor tensor = TENSOR_W_Q; tensor <= TENSOR_B_O; tensor++) {
-        int64_t shape[4];
-        double size = 1;
-        const int count = layer_weight_shape(l, tensor, shape);
-        for (int i = 0; i < count; i++)
-            size *= (double)shape[i];
-        total += count > 0 ? size : 0;
-    }
-    return total < 0x1p61;
-}
-
-/* The same layer with another number of heads; false where that is illegal or not countable. */
-static bool with_heads(const struct layer *l, int64_t h, struct layer *other)
-{
-    const bool of_k = d_k_of(l).power != 0, of_v = d_v_of(l).power != 0;
-    *other = *l;
-    other->h = h;
-    other->h_kv = l->h_kv < l->h ? l->h_kv : h;
-    if (h < 1 || h > INT32_MAX || h % other->h_kv != 0 || (l->split && l->d_source % h != 0) ||
-        ((l->split || l->w_o == W_O_CONV || of_k || of_v) && l->d_model % h != 0))
-        return false;
-    if (of_k)
-        other->d_k = l->d_model / h;
-    if (of_v)
-        other->d_v = (l->identity ? l->d_source : l->d_model) / h;
-    other->d_in_q = l->split ? l->d_model / h : l->d_model;
-    other->d_in_kv = l->split ? l->d_source / h : l->d_source;
-    other->d_out = l->w_o == W_O_NONE ? h * other->d_v : l->d_model;
-    return is_countable(other);
+    const char *set[4];
+    struct diag ignored = {0};
+    for (size_t i = 0; i < count; i++)
+        set[i] = sets[i].text;
+    struct layer *other = layer_read_text(l->name, l->text, set, count, &ignored);
+    diag_free(&ignored);
+    return other;
 }
 
 static void other_line(const struct walk *w, const struct layer *other, const char *label)
@@ -828,39 +805,47 @@ static void explain_other_heads(const struct walk *w)
     fprintf(w->out, "\nThe same layer with other numbers of heads\n");
     other_heading(w, "h");
     for (size_t i = 0; i < COUNT_OF(tries); i++) {
-        struct layer other;
-        if (tries[i] <= last || !with_heads(w->l, tries[i], &other))
+        const struct text sets[] = {write_text("h=" D64, tries[i]), write_text("h_kv=" D64, tries[i])};
+        struct layer *other = tries[i] > last ? with_keys(w->l, sets, w->l->h_kv < h ? 1 : 2) : NULL;
+        if (other == NULL)
             continue;
         last = tries[i];
-        other_line(w, &other, write_text(D64 "%s", last, last == h ? " (this)" : "").text);
+        other_line(w, other, write_text(D64 "%s", last, last == h ? " (this)" : "").text);
+        layer_free(other);
     }
 }
 
 static void explain_width(const struct walk *w)
 {
     const struct layer *const l = w->l;
-    struct layer narrow = *l;
+    const int64_t width = l->d_model / l->h;
     if (l->width == WIDTH_NARROW || l->d_model % l->h != 0)
         return;
-    narrow.d_k = l->d_model / l->h;
-    narrow.d_v = l->identity ? l->d_v : l->d_model / l->h;
-    narrow.d_out = l->w_o == W_O_NONE ? l->h * narrow.d_v : l->d_model;
-    narrow.width = WIDTH_NARROW;
-    if (!is_countable(&narrow))
+    struct text sets[3];
+    size_t count = 0;
+    if (l->width == WIDTH_WIDE)
+        sets[count++] = write_text("width=narrow");
+    if (l->d_k_given)
+        sets[count++] = write_text("d_k=" D64, width);
+    if (l->d_v_given)
+        sets[count++] = write_text("d_v=" D64, width);
+    struct layer *narrow = with_keys(l, sets, count);
+    if (narrow == NULL)
         return;
 
-    const double parameters = (double)layer_parameters(l).total / (double)layer_parameters(&narrow).total;
+    const double parameters = (double)layer_parameters(l).total / (double)layer_parameters(narrow).total;
     const double work = layer_multiply_adds(l, l->seq_len, l->source_len).total /
-                        layer_multiply_adds(&narrow, l->seq_len, l->source_len).total;
+                        layer_multiply_adds(narrow, l->seq_len, l->source_len).total;
     fprintf(w->out, "\nWhat the width costs: " D64 " heads that are d_k = " D64 ", d_v = " D64 " wide, against narrow "
             "ones\n", l->h, l->d_k, l->d_v);
     other_heading(w, "width");
     other_line(w, l, l->width == WIDTH_WIDE ? "wide (this)" : "given (this)");
-    other_line(w, &narrow, "narrow");
-    fprintf(w->out, "  %-17s %10.4g %10.4g %16.4g %9s %16.4g %12.4g\n", "times", (double)l->d_k / (double)narrow.d_k,
-            (double)l->d_v / (double)narrow.d_v, parameters, "", work, 1.0);
+    other_line(w, narrow, "narrow");
+    fprintf(w->out, "  %-17s %10.4g %10.4g %16.4g %9s %16.4g %12.4g\n", "times", (double)l->d_k / (double)narrow->d_k,
+            (double)l->d_v / (double)narrow->d_v, parameters, "", work, 1.0);
     fprintf(w->out, "\n  Keys and values of one position take %.4g times the bytes, as would a cache of them.\n",
-            (double)(l->d_k + l->d_v) / (double)(narrow.d_k + narrow.d_v));
+            (double)(l->d_k + l->d_v) / (double)(narrow->d_k + narrow->d_v));
+    layer_free(narrow);
 }
 
 /* The sums of the parameters of each trend, in words. */

@@ -11,7 +11,8 @@
 
 local host, options = ... -- import.c; null: what JSON's null is
 
--- model_type, which names files unless --name says another → the family's file, what names of its classes begin with
+-- model_type, which names files unless --name says another → the family's file, what names of its classes begin with;
+-- a new family is a row here and its file
 local families = {
     bert = {"bert", "Bert"}, roberta = {"roberta", "Roberta"}, ["xlm-roberta"] = {"roberta", "XLMRoberta"},
     camembert = {"roberta", "Camembert"}, distilbert = {"distilbert", "DistilBert"}, vit = {"vit", "ViT"},

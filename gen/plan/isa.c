@@ -55,19 +55,22 @@
  * 32): 14, by gcc 12. sse4: of 16, each product takes one and each copy for it another; 12, and no loops long enough to
  * prefetch in, by gcc 12. neon: of 32, gcc 12 loads early; 26. rvv: of 31 without the mask's, clang 19; 28. */
 const struct isa isa_table[] = {
-    {.name = "scalar", .id = 1, .lanes = 4, .registers = 14, .ends_iterations = true, .fma_ports = 2,
+    {.name = "scalar", .theirs = "generic portable c",
+     .id = 1, .lanes = 4, .registers = 14, .ends_iterations = true, .fma_ports = 2,
      .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
      .sums_bf16 = true, .word_registers = {2, 2},
      .runs_on = "every machine",
      .vocabulary = "sets/simd_scalar.in"},
-    {.name = "sse4", .id = 4, .lanes = 4, .registers = 12, .fma_ports = 1, .optional = true,
+    {.name = "sse4", .theirs = "sse4_1 x86-64-v2",
+     .id = 4, .lanes = 4, .registers = 12, .fma_ports = 1, .optional = true,
      .l1d_bytes = 32 * KIB, .l2_bytes = 256 * KIB,
      .unsigned_rows = true, .sums_pairs = true, .word_registers = {1, 2},
      .target = "sse4.1", .guard = X86, .header = "immintrin.h",
      .runs_on = "x86-64 with SSE4.1",
      .needs = {SSE3, SSSE3, SSE4_1},
      .vocabulary = "sets/simd_sse4.in"},
-    {.name = "avx2", .id = 2, .lanes = 8, .registers = 16, .lone_tiles = true, .fma_rows = true, .fma_ports = 2,
+    {.name = "avx2", .theirs = "x86_64 x86-64 amd64 x86-64-v3 haswell",
+     .id = 2, .lanes = 8, .registers = 16, .lone_tiles = true, .fma_rows = true, .fma_ports = 2,
      .prefetches = true, .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
      .f16 = {"f16c", .need = F16C}, .unsigned_rows = true, .sums_pairs = true, .word_registers = {1, 2},
      .target = "avx2,fma", .guard = X86_WIDE, .header = "immintrin.h",
@@ -81,7 +84,8 @@ const struct isa isa_table[] = {
      .runs_on = "x86-64 with AVX2, FMA and AVX-VNNI",
      .needs = {FMA, OSXSAVE, AVX, AVX2, AVX_VNNI, YMM},
      .vocabulary = "sets/simd_avx2.in"},
-    {.name = "avx512", .id = 3, .lanes = 16, .registers = 32, .lone_tiles = true, .held_rows = 4, .mixes_loads = true,
+    {.name = "avx512", .theirs = "avx512f x86-64-v4",
+     .id = 3, .lanes = 16, .registers = 32, .lone_tiles = true, .held_rows = 4, .mixes_loads = true,
      .fma_ports = 2, .prefetches = true, .wide_values = 256, .l1d_bytes = 48 * KIB, .l2_bytes = 1024 * KIB,
      .half_target = "fma", .dot = {"avx512vnni", .need = AVX512_VNNI}, .unsigned_rows = true, .dots_bytes = true,
      .sums_bf16 = true, .bf16 = {"avx512bf16", .need = AVX512_BF16},
@@ -98,7 +102,8 @@ const struct isa isa_table[] = {
      .needs = {FMA, OSXSAVE, AVX, AVX2, AVX512F, AVX512DQ, AVX512BW, AVX512VL, AVX512_VNNI, AMX_TILE, AMX_INT8, YMM,
                ZMM, TILES},
      .vocabulary = "sets/simd_avx512.in"},
-    {.name = "neon", .id = 5, .lanes = 4, .registers = 26, .fma_ports = 2, .prefetches = true,
+    {.name = "neon", .theirs = "aarch64 arm64 arm asimd",
+     .id = 5, .lanes = 4, .registers = 26, .fma_ports = 2, .prefetches = true,
      .l1d_bytes = 64 * KIB, .l2_bytes = 512 * KIB,
      .guard = "defined(__AARCH64EL__) && defined(__ARM_NEON)", .header = "arm_neon.h",
      .sums_bf16 = true,
@@ -107,13 +112,15 @@ const struct isa isa_table[] = {
      .paired_rows = true, .word_registers = {2, 2},
      .runs_on = "every AArch64",
      .vocabulary = "sets/simd_neon.in"},
-    {.name = "wasm_simd128", .id = 6, .lanes = 4, .registers = 14, .fma_ports = 2, .optional = true,
+    {.name = "wasm_simd128", .theirs = "wasm wasm32 simd128",
+     .id = 6, .lanes = 4, .registers = 14, .fma_ports = 2, .optional = true,
      .l1d_bytes = 32 * KIB, .l2_bytes = 256 * KIB,
      .guard = "defined(__wasm_simd128__)", .header = "wasm_simd128.h",
      .word_registers = {2, 2},
      .runs_on = "WebAssembly with SIMD, compiled with -msimd128",
      .vocabulary = "sets/simd_wasm_simd128.in"},
-    {.name = "rvv", .id = 7, .lanes = 4, .registers = 28, .fma_ports = 1, .optional = true,
+    {.name = "rvv", .theirs = "riscv64 riscv",
+     .id = 7, .lanes = 4, .registers = 28, .fma_ports = 1, .optional = true,
      .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
      .guard = "defined(__riscv_v) && defined(__riscv_v_intrinsic) && __riscv_v_intrinsic >= 11000",
      .header = "riscv_vector.h",
@@ -199,6 +206,8 @@ struct nearest isa_nearest(const char *name, size_t length)
     struct nearest nearest = nearest_to(name, length);
     for (size_t row = 0; row < isa_count; row++)
         nearest_offer(&nearest, isa_table[row].name);
+    for (size_t row = 0; row < isa_count; row++)
+        nearest_offer_theirs(&nearest, isa_table[row].theirs, isa_table[row].name);
     return nearest;
 }
 

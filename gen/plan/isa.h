@@ -37,6 +37,7 @@ struct isa_extra {
 
 struct isa {
     const char *name;       /* as in --isa, and as NAME_isa_name() gives it */
+    const char *theirs;     /* what others call it, or a machine that has it; blanks between; NULL: nothing else */
     int id;                 /* NAME_ISA_… of the emitted interface; part of it, never renumbered; below 32 */
     int lanes;              /* floats in one vector */
     int registers;          /* vector registers that a compiler may use */

@@ -141,7 +141,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
         p->unasked = !request_asks(&p->request, PLAN_PRODUCT_KIND);
     }
     if (layer_attends(layer))
-        plan_shape(p, layer);
+        choose_blocks(p, layer);
     else if (layer_is_recurrent(layer))
         plan_recurrent(p, layer);
     else if (layer_is_convolution(layer))

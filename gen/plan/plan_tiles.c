@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The price of register tiles: how high and wide they can be, what a multiply-add in them costs, which shapes are
- * cheapest for given tokens and columns. Left out on purpose: what lies around a tile (step_KIND.c).
+ * cheapest for given tokens and columns. Left out on purpose: what lies around a tile (step_KIND.c); blocks of queries
+ * and keys (plan_blocks.c).
  */
 #include "plan/planning.h"
 

@@ -155,8 +155,8 @@ bool norms_y(const struct layer *layer);
 bool reads_rounded(const struct plan_isa *p);
 void reads_words(const struct plan_isa *p, const struct step *step, struct plan_panels *g);
 
-/* plan_shape.c */
-void plan_shape(struct plan_isa *p, const struct layer *layer);
+/* plan_blocks.c */
+void choose_blocks(struct plan_isa *p, const struct layer *layer);
 void plan_after_steps(struct plan_isa *p, const struct layer *layer);
 
 /* step_attend.c */

@@ -2,7 +2,7 @@
 /* Attention by blocks of queries, queries along the lanes: scores, softmax, weighted sums; what a worker's tile has,
  * their expected time and reasons.
  *
- * Left out on purpose: blocks and tiles (plan_shape.c), attention over a cache (step_cached.c).
+ * Left out on purpose: blocks and tiles (plan_blocks.c), attention over a cache (step_cached.c).
  */
 #include "plan/planning.h"
 

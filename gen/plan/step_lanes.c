@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Values in blocks, tokens along the lanes: V^T = W^T S^T by tiles of features; their place, expected time and reasons.
  *
- * Left out on purpose: the source in blocks (step_copy.c), and when values lie so (plan_shape.c).
+ * Left out on purpose: the source in blocks (step_copy.c), and when values lie so (plan_blocks.c).
  */
 #include "plan/planning.h"
 

@@ -5,7 +5,7 @@
  * the table key_rows, the random sweep a draft of a spec. keys.h says what each column means; a column that is left
  * out is 0, and a plan depends on the key. docs/spec.md has a line for each key.
  */
-KEY(NAME, name, NAME, .steers = STEERS_NOTHING, .of = OF_ALL)
+KEY(NAME, name, NAME, .steers = STEERS_NOTHING, .of = OF_ALL, .nicknames = {{"prefix", ""}})
 KEY(LAYER, layer, WORD, FIELD(kind), .of = OF_ALL,
     .words = {{"attention", LAYER_ATTENTION, NULL}, {"ffn", LAYER_FFN, "mlp feed_forward"},
               {"linear", LAYER_LINEAR, NULL},
@@ -92,7 +92,8 @@ KEY(D_SOURCE, d_source, SIZE, FIELD(d_source), .from = {KEY_D_MODEL}, .steers = 
     .nicknames = {{"kdim vdim encoder_hidden_size cross_attention_dim", ", with attention = cross"}})
 KEY(SEQ_LEN, seq_len, SIZE, FIELD(seq_len), .example = "512", .steers = STEERS_ALWAYS, .context = "SEQ_LEN",
     .of = OF_ALL,
-    .nicknames = {{"max_position_embeddings n_positions n_ctx max_seq_len max_length context_length block_size", ""}})
+    .nicknames = {{"max_position_embeddings n_positions n_ctx max_seq_len max_length max_len context_length block_size "
+                   "tokens max_tokens sequence_length", ""}})
 KEY(SOURCE_LEN, source_len, SIZE, FIELD(source_len), .from = {KEY_CACHE_LEN, KEY_SEQ_LEN}, .steers = STEERS_ALWAYS,
     .context = "SOURCE_LEN", .has_meaning = has_own_keys, .idle = NO_SOURCE)
 KEY(SOURCE_KEPT, source_kept, SWITCH, FIELD(source_kept), .context = "SOURCE_KEPT",

@@ -133,6 +133,9 @@ struct nearest layer_nearest_key(const char *key)
     struct nearest nearest = nearest_to(key, strlen(key));
     for (enum key k = 0; k < KEY_COUNT; k++)
         nearest_offer(&nearest, key_rows[k].name);
+    for (enum key k = 0; k < KEY_COUNT; k++)
+        for (size_t i = 0; i < sizeof key_rows[k].nicknames / sizeof *key_rows[k].nicknames; i++)
+            nearest_offer_theirs(&nearest, key_rows[k].nicknames[i].theirs, key_rows[k].name);
     return nearest;
 }
 

@@ -114,10 +114,8 @@ static const char *idle_reason(struct spec *spec, enum key key)
 static void check_idle_keys(struct spec *spec)
 {
     for (enum key key = 0; key < KEY_COUNT; key++) {
-        const bool default_word = key_rows[key].restated &&
-                                  (spec->bad[key] || spec->value[key] == (int64_t)key_rows[key].absent);
-        const bool refused = spec->bad[key] && !is_attention(spec); /* that is said already */
-        if (is_given(spec, key) && !refused && !default_word && !has_meaning(spec, key))
+        const bool default_word = key_rows[key].restated && spec->value[key] == (int64_t)key_rows[key].absent;
+        if (is_given(spec, key) && !spec->bad[key] && !default_word && !has_meaning(spec, key))
             wrong(spec, key, "%s is given, but %s", key_rows[key].name, idle_reason(spec, key));
     }
 }

@@ -19,7 +19,8 @@
 
 struct merge {
     struct records records;    /* one a point */
-    const char *first;         /* the file of the first record */
+    const char *first;         /* the file of the first line */
+    char *version, *sweep;     /* of that line */
     struct taken {
         const char *path;      /* the file of a point's result; NULL: none yet */
         size_t record;         /* where it stands */
@@ -51,19 +52,21 @@ static size_t point_of(const struct record *record)
 /* Whether a result belongs to the same sweep as the first one, which says how many points there are */
 static bool belongs(struct merge *m, const struct record *record, const char *path, struct diag *diag)
 {
-    const struct record *first = m->records.count > 0 ? &m->records.record[0] : record;
+    const char *version = record_get_text(record, "version"), *sweep = record_get_text(record, "sweep");
     if (point_of(record) == 0)
         return diag_error(diag, path, "holds a line that is not a result of attnrun sweep; name files of its --json "
                           "only");
-    if (m->records.count == 0) {
+    if (m->first == NULL) {
         m->first = path;
+        m->version = text_copy(version);
+        m->sweep = text_copy(sweep);
         m->points = (size_t)record_get_number(record, "points");
         m->taken = memory_get(m->points + 1, sizeof *m->taken);
     }
-    if (strcmp(record_get_text(record, "version"), record_get_text(first, "version")) != 0)
-        diag_error(diag, path, "is of attngen %s, %s of %s; measure both with one version",
-                   record_get_text(record, "version"), m->first, record_get_text(first, "version"));
-    else if (strcmp(record_get_text(record, "sweep"), record_get_text(first, "sweep")) != 0)
+    if (strcmp(version, m->version) != 0)
+        diag_error(diag, path, "is of attngen %s, %s of %s; measure both with one version", version, m->first,
+                   m->version);
+    else if (strcmp(sweep, m->sweep) != 0)
         diag_error(diag, path, "is of another sweep than %s; the spec, the values, the instruction set or the options "
                    "differ", m->first);
     else if (point_of(record) > m->points)
@@ -197,6 +200,8 @@ int command_merge(const struct options *options)
     }
     const bool failed = !complete || any_failed(&m);
     records_free(&m.records);
+    free(m.version);
+    free(m.sweep);
     free(m.taken);
     return command_end(&diag, failed);
 }

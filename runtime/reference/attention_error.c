@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors of scores, weights, attn, lse and z: the equations are in docs/bound.md. */
+/* Errors of scores, weights, attn, lse and z, the weighted sums: the equations are in docs/bound.md. */
 #include "propagation.h"
 
 #include <math.h>

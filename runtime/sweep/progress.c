@@ -18,18 +18,22 @@ static void show_values(FILE *out, const struct sweep *s, const struct point *p)
         fprintf(out, " %s=%s", s->axes.axis[i].key, axes_value(&s->axes, p->number - 1, i));
 }
 
-/* Of one kind of work; weights are seconds until there is a rate. */
+/* Of one kind of work, below 0 where that under way takes longer than expected; weights are seconds until there is a
+ * rate. */
 static double left_of(const struct sweep *s, const struct work *work)
 {
     const double left = fmax(work->all - work->done, 0) * (work->done > 0 ? 1e-6 * work->us / work->done : 1);
-    return work == s->progress.present ? fmax(left - 1e-6 * (now_us() - s->progress.since), 0) : left;
+    return work == s->progress.present ? left - 1e-6 * (now_us() - s->progress.since) : left;
 }
 
 static void show_left(FILE *out, const struct sweep *s)
 {
+    const double now = left_of(s, s->progress.present);
     const double left =
         left_of(s, &s->progress.compile) + left_of(s, &s->progress.check) + left_of(s, &s->progress.time);
-    if (left < 100)
+    if (now < 0)
+        fprintf(out, "longer than expected");
+    else if (left < 100)
         fprintf(out, "about %.0f s left", left);
     else if (left < 6000)
         fprintf(out, "about %.0f min left", left / 60);

@@ -517,6 +517,9 @@ run 2 merge shard1.jsonl other.jsonl;                         says "another resu
 run 2 merge shard1.jsonl k.jsonl;                             says "another sweep"
 sed 's/"version":"[^"]*"/"version":"9.9.9"/' shard2.jsonl >newer.jsonl
 run 2 merge shard1.jsonl newer.jsonl;                         says "is of attngen 9.9.9"
+sed 's/"status":"[a-z]*"/"status":"checked"/' shard1.jsonl >waits.jsonl
+run 2 merge waits.jsonl k.jsonl;                              says "another sweep"
+run 0 merge waits.jsonl shard1.jsonl shard2.jsonl shard3.jsonl
 run 2 merge shard1.jsonl text.jsonl;                          says "text.jsonl:1"
 echo '{"a":1}' >odd.jsonl
 run 2 merge odd.jsonl;                                        says "not a result of attnrun sweep"

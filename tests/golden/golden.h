@@ -13,8 +13,8 @@
  * What it promises: a query that sees no key attends to nothing (its heads' outputs are zero).
  * What a mask hides never matters, whatever it holds. NaN and infinity that a query does see make its row non-finite.
  * The same input gives the same bits for one ISA, compiler and set of flags. There is no allocation, no lock, no I/O
- * and no mutable state. Errors are within attngen's derived bound when rounding to nearest, with subnormal numbers kept
- * or, within a wider bound, flushed to zero. In other rounding modes they are larger, and not bounded.
+ * and no mutable state. Errors are within the bound of attnrun check when rounding to nearest, with subnormal
+ * numbers kept or, within a wider bound, flushed to zero. In other rounding modes they are larger, and not bounded.
  *
  * Use:
  *     static _Alignas(64) float packed[GOLDEN_PACKED_BYTES / 4], scratch[GOLDEN_SCRATCH_BYTES / 4];
@@ -40,7 +40,7 @@ extern "C" {
 #endif
 
 #define GOLDEN_INTERFACE_VERSION 4
-#define GOLDEN_PAIR 0x5b3165e77dbb0e78u /* identifies this pair: golden.c compiles with no other header */
+#define GOLDEN_PAIR 0x550e0296220651a3u /* identifies this pair: golden.c compiles with no other header */
 
 #define GOLDEN_D_MODEL 8 /* width of x */
 #define GOLDEN_H 2 /* query heads */
@@ -55,7 +55,7 @@ extern "C" {
 #define GOLDEN_PACKED_BYTES GOLDEN_SIZE(1344)
 #define GOLDEN_SCRATCH_BYTES GOLDEN_SCRATCH_BYTES_FOR(1)
 #define GOLDEN_SCRATCH_BYTES_FOR(workers) (GOLDEN_SIZE(1024) + GOLDEN_SIZE(workers) * 512) /* threads that share it */
-enum { GOLDEN_FOLDS_SCORES = 0, GOLDEN_FOLDS_VALUES = 0 }; /* 1: packing multiplies these weights */
+enum { GOLDEN_FOLDS_SCORES = 0, GOLDEN_FOLDS_VALUES = 0 }; /* 1: packed as one product */
 
 /* Those that the target can have are compiled, or with -DGOLDEN_ONLY_ISA=GOLDEN_ISA_..., that one alone. */
 typedef enum golden_isa_id {
@@ -90,7 +90,7 @@ typedef struct golden_weights {
 typedef struct golden_args {
     const float *x; /* [batch][n][8] */
     float *y; /* [batch][n][8] */
-    size_t batch, n, m; /* m: n or 0 */
+    size_t batch, n, m; /* m: keys; n, or 0 for n */
 } golden_args;
 
 /* Packs the weights into `packed` (GOLDEN_PACKED_BYTES, 64-byte aligned) as the kernels of one instruction set read

@@ -536,7 +536,7 @@ model llama; truncate -s 200 m/$index; refused 2 'index.json: error: byte'
 # ---- where it is written ----
 
 : >file
-ends 3 "$attngen" import --specs "$models/bert" -o file; says 'file: error: cannot be made a folder'
+ends 3 "$attngen" import --specs "$models/bert" -o file; says 'file: error: is a file; name a folder'
 check "the file is left" test -f file
 mkdir target && ln -s target link
 check "a link to a folder" eval '"$attngen" import --specs "$models/bert" -o link && diff -r bert target'

@@ -159,7 +159,7 @@ static void plan_z(struct plan_isa *p, const struct layer *layer)
 }
 
 /* Blocks of queries and keys, heights of tiles, and how many sequences are projected together */
-void plan_shape(struct plan_isa *p, const struct layer *layer)
+void choose_blocks(struct plan_isa *p, const struct layer *layer)
 {
     const struct isa *const isa = p->isa;
     if (layer->projected)
