@@ -51,8 +51,8 @@ static void offer(struct nearest *nearest, const char *word, size_t columns, con
         nearest->below = d;
         nearest->word = ours;
         nearest->part = 0;
-    } else if ((nearest->word == NULL || nearest->part > 0) && columns > 2 && columns > nearest->part &&
-               is_part(nearest->typed, nearest->length, word, columns)) {
+    } else if (word == ours && (nearest->word == NULL || nearest->part > 0) && columns > 2 &&
+               columns > nearest->part && is_part(nearest->typed, nearest->length, word, columns)) {
         nearest->word = ours;
         nearest->part = columns;
     }
