@@ -295,9 +295,7 @@ function helpers.needed_by_ranges(nodes)
             local of = n[("abc"):sub(i, i)]
             if nodes[of].type ~= "float" then needed[of] = true end
         end
-        if needed[k] and known then
-            used[n.op == "mul" and n.a == n.b and "square" or n.op] = true
-        end
+        if needed[k] and known then used[n.op == "mul" and n.a == n.b and "square" or n.op] = true end
     end
     return needed, used
 end

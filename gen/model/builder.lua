@@ -49,9 +49,7 @@ function Model:within(key)
     self.top = self.config
     self.config = self.config:inner(key) or new_keys(self, {}, key .. ".")
     local tied = self.top:get("tie_word_embeddings")
-    if tied ~= nil then
-        self.config.object.tie_word_embeddings = tied
-    end
+    if tied ~= nil then self.config.object.tie_word_embeddings = tied end
     self.config:ignore(idle)
 end
 
@@ -139,9 +137,7 @@ end
 -- What a user should know of a model that is imported
 function Model:note(text, ...)
     text = text:format(...)
-    if not self.notes[text] then
-        self.notes[#self.notes + 1], self.notes[text] = text, true
-    end
+    if not self.notes[text] then self.notes[#self.notes + 1], self.notes[text] = text, true end
 end
 
 function Model:has(name)
@@ -151,9 +147,7 @@ end
 -- The first of the prefixes behind which the tensor `anchor` is.
 function Model:prefix(prefixes, anchor)
     for _, prefix in ipairs(prefixes) do
-        if self:has(prefix .. anchor) then
-            return prefix
-        end
+        if self:has(prefix .. anchor) then return prefix end
     end
     self:wrong("weights", "no tensor \"%s%s\"; is this a model of the family %s?", prefixes[1], anchor, self.family)
     self.lost = true -- all others would be missing as well
@@ -287,9 +281,7 @@ end
 -- [out][in], and `tied` where it is the word embedding too. `behind`: a function that adds lines after the tensors'.
 function Model:product(title, kind, about, of, behind)
     local spec = self:spec(kind, about)
-    if of.module then
-        of.w, of.b = of.module .. ".weight", of.module .. ".bias"
-    end
+    if of.module then of.w, of.b = of.module .. ".weight", of.module .. ".bias" end
     spec:add("layer", "linear"):add("d_in", of.d_in):add("d_out", of.d_out)
     spec:add("seq_len", of.rows, "most rows of a call"):add("bias", of.b and "true" or nil)
     spec:add("activation", of.activation):add("softcap", of.softcap):weights_lie("out_in")
@@ -317,9 +309,7 @@ end
 
 function Model:is_idle(name)
     for _, pattern in ipairs(self.idle_tensors) do
-        if name:find(pattern) then
-            return true
-        end
+        if name:find(pattern) then return true end
     end
     return false
 end
@@ -392,17 +382,13 @@ end
 -- The cache of a decoder's spec; `left`: how far back its window reaches.
 function Model:cache(spec, seq, all, cache, left)
     spec:add("seq_len", seq, "maximum of tokens in a call")
-    if cache == "none" then
-        return
-    end
+    if cache == "none" then return end
     if cache == "ring" and left then
         self.ring = true
         spec:add("cache", "ring"):add("cache_len", seq + left, "seq_len and the window")
     else
         spec:add("cache", cache == "ring" and "rows" or cache):add("cache_len", all, "maximum of tokens of a sequence")
-        if cache == "paged" then
-            spec:add("page_len", 16, "attngen's choice")
-        end
+        if cache == "paged" then spec:add("page_len", 16, "attngen's choice") end
     end
     spec:add("cache_type", options.cache_type, "--cache-type")
 end

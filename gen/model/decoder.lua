@@ -59,9 +59,7 @@ local abouts = {outputs = "A layer with norms of what attention and feed-forward
 -- Tensors of attention, in the layer whose names begin with `at`
 local function attention_weights(m, kind, of, at)
     local w = m:modules(at, kind.attention, not of.bias)
-    if kind.fused then
-        kind.fused(m, w, at, of)
-    end
+    if kind.fused then kind.fused(m, w, at, of) end
     for letter in of.without:gmatch(".") do
         w["b_" .. letter] = m.zeros
     end
@@ -81,9 +79,7 @@ local function weights(m, kind, of, at, layer)
     local w = layer.states and {} or attention_weights(m, kind, of, at)
     local norms = layer.states and kind.recurrent.norms or kind.norms
     norms = type(norms) == "function" and norms(at) or norms
-    if layer.states then
-        kind.recurrent.weights(w, at)
-    end
+    if layer.states then kind.recurrent.weights(w, at) end
     m:modules(at, kind.ffn_modules, not of.ffn_bias, w)
     for norm, name in pairs(layer.bare and {n1 = norms.n2} or norms) do
         local gain, shift = m:norm_names(at .. name)
@@ -104,9 +100,7 @@ local function sorts(count, left, windowed, turned, bare, states)
         local turns = turned == nil or turned(i - 1, window)
         of[i] = {window = window, turned = turns, bare = bare ~= nil and bare(i - 1), i = i,
                  states = states ~= nil and states[i]}
-        if first[window] == nil then
-            first[window] = turns
-        end
+        if first[window] == nil then first[window] = turns end
         varies[window] = true
         mixed = mixed or first[window] ~= turns
     end
@@ -139,9 +133,7 @@ return function(m, kind)
     local biases = kind.biases(c)
     local tied = c:flag("tie_word_embeddings", kind.tied)
     local left, windowed
-    if kind.windows then
-        left, windowed = kind.windows(m, layers)
-    end
+    if kind.windows then left, windowed = kind.windows(m, layers) end
     c:ignore("pretraining_tp" .. (kind.both and "" or " is_decoder"))
     if not kind.both and not kind.positions and kind.rope ~= false and not kind.recurrent and
        not c:flag("is_causal", true) then
@@ -167,9 +159,7 @@ return function(m, kind)
     local function describe_attention(spec, layer)
         local reach = layer.window and left or nil
         spec:add("h", h, keys.h):add("h_kv", (keys.h_kv or h_kv < h) and h_kv or nil, keys.h_kv or "one for all")
-        if d_k then
-            spec:add("d_k", d_k, keys.d_k):add("d_v", d_k, keys.d_k)
-        end
+        if d_k then spec:add("d_k", d_k, keys.d_k):add("d_v", d_k, keys.d_k) end
         if kind.both then
             spec:add("seq_len", seq, m.seq_of or keys.positions .. ", or --seq-len"):padding("", reach and "+window")
             spec:add("window_left", reach, kind.window_key):add("window_right", reach, kind.window_key)
@@ -188,13 +178,9 @@ return function(m, kind)
         spec:add("bias", of.bias and "true" or "false",
                  zeros ~= "" and zeros .. (#of.without > 1 and " are" or " is") .. " zeros: the model has none" or nil)
         spec:weights_lie(kind.layout)
-        if layer.turned and kind.rope ~= false then
-            (kind.rope or m.rope)(m, spec, of, layer)
-        end
+        if layer.turned and kind.rope ~= false then (kind.rope or m.rope)(m, spec, of, layer) end
         spec:add("qk_norm", kind.qk_norm and (kind.qk_norm.kind or "rms") or nil)
-        if kind.more then
-            kind.more(m, spec, of)
-        end
+        if kind.more then kind.more(m, spec, of) end
     end
 
     local function make_spec(layer)
@@ -243,15 +229,11 @@ return function(m, kind)
     local function norm(section, module)
         section:norm(kind.norm, eps, kind.gain and p .. module, width, kind.plus_one and "plus_one", not kind.shift)
     end
-    if kind.norm_in then
-        norm(embedding, kind.norm_in)
-    end
+    if kind.norm_in then norm(embedding, kind.norm_in) end
     m:layers(stack, layers, p .. kind.layer, function(at, i)
         return specs[list[i + 1].name], weights(m, kind, of, at, list[i + 1])
     end)
-    if kind.last then
-        norm(m:section(stack .. " norm"), kind.last)
-    end
+    if kind.last then norm(m:section(stack .. " norm"), kind.last) end
     local logits = kind.logits or {}
     logits.from = stack
     if narrow then

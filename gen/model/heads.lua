@@ -199,7 +199,5 @@ function Model:add_ends()
             ids[#ids + 1], seen[id] = id, true
         end
     end
-    if logits and #ids > 0 then
-        self:section("ends"):add("ids", table.concat(ids, " "))
-    end
+    if logits and #ids > 0 then self:section("ends"):add("ids", table.concat(ids, " ")) end
 end

@@ -129,9 +129,7 @@ local function new_model(checkpoint, kind)
     model.config = new_keys(model, checkpoint.config, "")
     model.config:ignore(idle)
     for key, right in pairs(refused) do
-        if model.config:get(key) ~= nil then
-            model.config:wrong(key, "is there; %s", right)
-        end
+        if model.config:get(key) ~= nil then model.config:wrong(key, "is there; %s", right) end
     end
     return model
 end
@@ -161,9 +159,7 @@ end
 -- The keys in `settled`, but those that the family has read, of config.json or of an object within.
 local function check_settled(config)
     for _, row in ipairs(settled) do
-        if not config.known[row[1]] then
-            config:only(row[1], row[2], row[3])
-        end
+        if not config.known[row[1]] then config:only(row[1], row[2], row[3]) end
     end
     local pruned = config:get("pruned_heads")
     if pruned ~= nil and (type(pruned) ~= "table" or next(pruned) ~= nil) then
@@ -190,15 +186,11 @@ local function classes_of(kind)
 end
 
 local lists = options.list and host.run("model/list.lua", host, show, sorted_keys)
-if options.list and not options.folder then
-    return "list", {{"", lists.all(families, classes_of)}}
-end
+if options.list and not options.folder then return "list", {{"", lists.all(families, classes_of)}} end
 
 -- → name, {{ending, text}…}, a note; nothing where host.wrong() has told why
 local checkpoint = host.run("model/checkpoint.lua", host, options.folder, sorted_keys, options.list)
-if not checkpoint then
-    return
-end
+if not checkpoint then return end
 local kind = checkpoint.config.model_type
 if options.list and type(kind) == "string" and not families[kind] then
     return "list", {{"", lists.stranger(kind, checkpoint.config.architectures)}}
@@ -217,17 +209,13 @@ check_all(model)
 if options.cache == "ring" and not model.ring then
     model:wrong("", "--cache ring is for layers with a window, and this model has none; give rows or paged")
 end
-if not options.list and tell(model, model.problems) then
-    return
-end
+if not options.list and tell(model, model.problems) then return end
 local why = #model.files == 0 and "the folder has none" or
             #model.problems > (options.list and model.unknown or 0) and "keys come first"
 if not why and #model.weight_problems == 0 then
     if read_specs(model) then
         for _, section in ipairs(model.sections) do
-            if section.spec then
-                fill_layer(model, section)
-            end
+            if section.spec then fill_layer(model, section) end
         end
         check_left(model)
     else

@@ -26,9 +26,7 @@ end
 function Keys:get(key)
     local value = self.object[key]
     self.known[key] = true
-    if value ~= null then
-        return value
-    end
+    if value ~= null then return value end
 end
 
 -- The same, of a key that has `default` (nil, false: none) where it is absent. Null is no way to say so. Whether it is
@@ -38,9 +36,7 @@ function Keys:read(key, default)
     if self.object[key] == null and default then
         self:wrong(key, "is null; write a value, or remove it for %s", show_value(default))
     end
-    if value == nil and default ~= nil then
-        return default or nil, true
-    end
+    if value == nil and default ~= nil then return default or nil, true end
     return value, false
 end
 
@@ -147,9 +143,7 @@ end
 
 -- Notes each key that nothing has read; not within an object that is wrong already, of which the rest was not read.
 function Keys:check_known()
-    if self.bad and self.prefix ~= "" then
-        return
-    end
+    if self.bad and self.prefix ~= "" then return end
     for _, key in ipairs(sorted_keys(self.object)) do
         if type(key) ~= "string" then
             self:wrong(key, "is an item of a list; an object is needed")

@@ -9,12 +9,8 @@ local Lines = {}
 Lines.__index = Lines
 
 function Lines:add(key, value, comment)
-    if value == nil then
-        return self
-    end
-    if math.type(value) then
-        value = number_text(value)
-    end
+    if value == nil then return self end
+    if math.type(value) then value = number_text(value) end
     self[#self + 1] = {key, tostring(value), comment}
     return self
 end
@@ -27,9 +23,7 @@ function Lines:text()
     end
     for _, line in ipairs(self) do
         local text = ("%-" .. wide .. "s = %s"):format(line[1], line[2])
-        if line[3] then
-            text = text .. (" "):rep(wide + 3 + far - #text) .. "    # " .. line[3]
-        end
+        if line[3] then text = text .. (" "):rep(wide + 3 + far - #text) .. "    # " .. line[3] end
         out[#out + 1] = text
     end
     return table.concat(out, "\n") .. "\n"
@@ -45,14 +39,10 @@ end
 -- A norm's lines: kind, eps and the numbers of its module; false: it has none. `unshifted`: a layer norm without shift.
 function Lines:norm(kind, eps, module, width, words, unshifted)
     self:add("norm", kind):add("norm_eps", eps)
-    if not module then
-        return self:add("norm_g", "ones"):add("norm_b", kind == "layer" and "zeros" or nil)
-    end
+    if not module then return self:add("norm_g", "ones"):add("norm_b", kind == "layer" and "zeros" or nil) end
     local gain, shift = self.model:norm_names(module)
     self:weight("norm_g", gain, {width}, words)
-    if kind == "layer" and unshifted then
-        return self:add("norm_b", "zeros")
-    end
+    if kind == "layer" and unshifted then return self:add("norm_b", "zeros") end
     return kind == "layer" and self:weight("norm_b", shift, {width}) or self
 end
 

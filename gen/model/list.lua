@@ -47,9 +47,7 @@ end
 -- One folder. `looked`: whether tensors were looked at, which good keys alone allow; else why not
 local function folder(model, looked)
     local rows = {{"model_type", model.kind, "known: the family " .. model.family}}
-    if model.called then
-        rows[2] = {"class", model.called, "known"}
-    end
+    if model.called then rows[2] = {"class", model.called, "known"} end
     local function add(what, of, problems)
         rows[#rows + 1] = {what, tostring(#sorted_keys(of)), #problems == 0 and "all are known" or "all but these:"}
         for _, problem in ipairs(problems) do

@@ -341,9 +341,7 @@ local function add_part(section, known)
             add_factors(section, t, spec, part.tensors)
             known = known .. " " .. t.field .. "_by"
         end
-        if t.axes > 1 and not t.matrix then
-            known = known .. add_making(section, spec, t, part.tensors)
-        end
+        if t.axes > 1 and not t.matrix then known = known .. add_making(section, spec, t, part.tensors) end
     end
     check_keys(section, known)
     parts[#parts + 1] = part

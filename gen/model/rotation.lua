@@ -65,18 +65,14 @@ function Model:rope(spec, of, _, how)
             keys:only("partial_rotary_factor", 1, "the family rotates all columns of a head")
         end
     end
-    if not from then
-        return
-    end
+    if not from then return end
     local kinds = how.kinds or {default = "none", linear = "linear", llama3 = "llama3", yarn = "yarn",
                                 dynamic = "dynamic", longrope = "longrope", mrope = how.mixed and "none" or nil}
     local kind = from:word(from:get("rope_type") == nil and from:get("type") ~= nil and "type" or "rope_type", kinds,
                            "default")
     from:ignore("type rope_type original_max_position_embeddings finetuned" .. (
         how.mixed and " mrope_section mrope_interleaved" or ""))
-    if kind ~= "none" then
-        self:scaled_rope(spec, of, kind, from, how)
-    end
+    if kind ~= "none" then self:scaled_rope(spec, of, kind, from, how) end
 end
 
 -- The numbers of a list, in the spec's words

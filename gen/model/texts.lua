@@ -9,9 +9,7 @@ local Lines, number_text = ...
 -- of outputs.
 local function stored_shape(entry, shape, out_in)
     local stored = {table.unpack(shape)}
-    if entry.of then
-        stored[#shape == 2 and not out_in and 2 or 1] = entry.of * (entry.groups or 1)
-    end
+    if entry.of then stored[#shape == 2 and not out_in and 2 or 1] = entry.of * (entry.groups or 1) end
     return stored
 end
 
@@ -31,9 +29,7 @@ local function fill_layer(model, section)
         else
             entry = type(entry) == "string" and {name = entry} or entry
             local words = {}
-            if #tensor == 2 and tensor.matrix then
-                words[1] = spec.out_in and "out_in" or "in_out"
-            end
+            if #tensor == 2 and tensor.matrix then words[1] = spec.out_in and "out_in" or "in_out" end
             words[#words + 1] = entry.of and ("columns %d..%d"):format(entry.from, entry.to)
             words[#words + 1] = entry.groups and "of " .. entry.of or nil
             words[#words + 1] = entry.times and "times " .. number_text(entry.times) or nil
@@ -60,9 +56,7 @@ local function fill_layer(model, section)
             end
         end
     end
-    if section.behind then
-        section:behind()
-    end
+    if section.behind then section:behind() end
     assert(next(left) == nil, spec.name .. " has no tensor " .. tostring(next(left)))
 end
 
@@ -74,9 +68,7 @@ local function users_text(users)
         run = run and user[2] == users[1][2] + i - 1
     end
     local text = #users > 2 and run and numbers[1] .. " to " .. numbers[#numbers] or table.concat(numbers, ", ")
-    if #text > 60 then
-        text = text:sub(1, 60):match("^.*,") .. " …"
-    end
+    if #text > 60 then text = text:sub(1, 60):match("^.*,") .. " …" end
     return (#users > 1 and "layers " or "layer ") .. text .. " of the " .. users[1][1]
 end
 

@@ -26,14 +26,10 @@ end
 
 -- The shortest decimal that is this number.
 local function number_text(value)
-    if math.type(value) == "integer" then
-        return tostring(value)
-    end
+    if math.type(value) == "integer" then return tostring(value) end
     for digits = 6, 17 do
         local text = ("%." .. digits .. "g"):format(value)
-        if tonumber(text) == value then
-            return text
-        end
+        if tonumber(text) == value then return text end
     end
 end
 

@@ -81,9 +81,7 @@ return function(m, other)
             section:weight("position", learned, {positions + kind.offset, width},
                            kind.offset > 0 and "from " .. kind.offset)
         end
-        if kind.norm_in then
-            section:norm("layer", EPS, p .. name .. ".layernorm_embedding", width)
-        end
+        if kind.norm_in then section:norm("layer", EPS, p .. name .. ".layernorm_embedding", width) end
         return word
     end
     local function last(name)

@@ -76,9 +76,7 @@ return function(m, other)
     spec:add("seq_len", seq, m.seq_of or rows_key .. (first > 0 and " without the first " .. first or "") ..
              ", or --seq-len")
     spec:padding():add("bias", not kind.unbiased and "true" or "false"):weights_lie("out_in")
-    if kind.more then
-        kind.more(m, spec, width // h)
-    end
+    if kind.more then kind.more(m, spec, width // h) end
     spec:block(kind.block, "layer", eps, keys.eps or kind.eps)
     spec:add("ffn", activation, keys.activation):add("d_ff", c:size(keys.d_ff), keys.d_ff)
 
@@ -95,23 +93,17 @@ return function(m, other)
     if types then
         embedding:weight("type", p .. "embeddings.token_type_embeddings.weight", {types, narrow})
     end
-    if kind.norm_in then
-        embedding:norm("layer", eps, p .. kind.norm_in, narrow)
-    end
+    if kind.norm_in then embedding:norm("layer", eps, p .. kind.norm_in, narrow) end
     if narrow ~= width or kind.always then
         m:projection("encoder", {d_in = narrow, d_out = width, module = p .. kind.narrow})
     end
     m:layers("encoder", layers, p .. kind.layer, function(at, i)
         at = kind.at and p .. kind.at(m, i, layers) or at
         local w = m:modules(at, kind.modules, kind.unbiased)
-        if kind.weights then
-            kind.weights(m, at, w, {width = width, d_ff = inner, eps = eps})
-        end
+        if kind.weights then kind.weights(m, at, w, {width = width, d_ff = inner, eps = eps}) end
         return spec, w
     end)
-    if kind.last then
-        m:section("encoder norm"):norm("layer", eps, p .. kind.last, width)
-    end
+    if kind.last then m:section("encoder norm"):norm("layer", eps, p .. kind.last, width) end
     kind.heads(m, does, {prefix = p, word = word, vocab = vocab, width = width, eps = eps, tied = tied, narrow = narrow,
                          activation = m.plain[activation] or activation, head_norm = kind.head_norm})
     m:buffers(".*embeddings%.position_ids", kind.types and ".*embeddings%.token_type_ids" or nil)

@@ -112,9 +112,7 @@ return function(m)
             end
         end
     end
-    if seen then
-        return pictures(m, sig)
-    end
+    if seen then return pictures(m, sig) end
     m.config:ignore("projection_dim")
     return text(m, sig)
 end

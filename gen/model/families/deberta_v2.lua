@@ -40,9 +40,7 @@ function deberta.more(m, spec, d_k)
     local shared = c:flag("share_att_key", false)
     deberta.made = {rel_k = shared and "key_proj" or "pos_key_proj",
                     rel_q = shared and "query_proj" or "pos_query_proj"}
-    if not deberta.vectors.rows or products == 1 then
-        return
-    end
+    if not deberta.vectors.rows or products == 1 then return end
     spec:add("rel_keys", kinds.c2p and "heads", "pos_att_type")
     spec:add("rel_queries", kinds.p2c and "heads", "pos_att_type")
     if buckets then

@@ -24,9 +24,7 @@ return function(m)
             spec:add("d_ff", inner, "of hidden_size and mlp_ratio")
         end,
         weights = function(at, w)
-            if gated then
-                m:split(w, at .. "mlp.weights_in", {{"g", inner}, {"1", inner}})
-            end
+            if gated then m:split(w, at .. "mlp.weights_in", {{"g", inner}, {"1", inner}}) end
             for letter, name in pairs{o = "layer_scale1.lambda1", ["2"] = "layer_scale2.lambda1"} do
                 for _, key in ipairs{"w_" .. letter, "b_" .. letter} do
                     w[key] = m:scaled(w[key], at .. name)

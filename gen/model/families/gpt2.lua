@@ -38,9 +38,7 @@ return function(m)
         :weight("position", p .. "wpe.weight", {positions, width})
     m:layers("decoder", layers, p .. "h.%d.", function(at) return spec, weights(m, at, width) end)
     m:section("decoder norm"):norm("layer", eps, p .. "ln_f", width)
-    if does.words then
-        m:logits("lm_head.weight", p .. "wte.weight", vocab, width, tied)
-    end
+    if does.words then m:logits("lm_head.weight", p .. "wte.weight", vocab, width, tied) end
     m:decoder_classes(does, "decoder", width)
     m:buffers(".*h%.%d+%.attn%.bias", ".*h%.%d+%.attn%.masked_bias")
 end

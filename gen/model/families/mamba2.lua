@@ -79,7 +79,5 @@ return function(m)
     m:section("decoder embedding"):weight("word", p .. embedding, {vocab, width})
     m:layers("decoder", layers, p .. "layers.%d.", weights)
     m:section("decoder norm"):norm("rms", eps, p .. "norm_f", width)
-    if does.words then
-        m:logits("lm_head.weight", p .. embedding, vocab, width, tied)
-    end
+    if does.words then m:logits("lm_head.weight", p .. embedding, vocab, width, tied) end
 end

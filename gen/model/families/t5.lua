@@ -49,9 +49,7 @@ return function(m)
     local scaled = not mt5 and c:flag("scale_decoder_outputs", c:get("tie_word_embeddings") ~= false)
     c:ignore("tie_word_embeddings")
     local positions = c:size("n_positions", 512)
-    if does.decoder then
-        c:only("is_encoder_decoder", true, "the class has both stacks")
-    end
+    if does.decoder then c:only("is_encoder_decoder", true, "the class has both stacks") end
     c:ignore("is_encoder_decoder")
     local seq, all, cache = m:lengths(positions, false, does.decoder)
     local far = m.options.seq_len or positions -- tokens of the encoder

@@ -74,33 +74,23 @@ return function(m, other)
     if tokens > 0 then
         embedding:weight("class", p .. (kind.class or "embeddings.cls_token"), kind.flat and {width} or {1, 1, width})
     end
-    if deit then
-        embedding:weight("distillation", p .. "embeddings.distillation_token", {1, 1, width})
-    end
+    if deit then embedding:weight("distillation", p .. "embeddings.distillation_token", {1, 1, width}) end
     if kind.registers then
         embedding:weight("registers", p .. "embeddings.register_tokens", {1, kind.registers, width})
     end
     local places = seq - (kind.registers or 0)
     embedding:weight("position", p .. (kind.position or "embeddings.position_embeddings"),
                      kind.flat and {places, width} or {1, places, width})
-    if kind.first then
-        embedding:norm("layer", eps, p .. kind.first, width)
-    end
+    if kind.first then embedding:norm("layer", eps, p .. kind.first, width) end
     m:layers("encoder", layers, p .. (kind.layer or "encoder.layer.%d."), function(at)
         local w = m:modules(at, kind.modules or modules)
-        if not biased then
-            w.b_q, w.b_k, w.b_v = m.zeros, m.zeros, m.zeros
-        end
-        if kind.weights then
-            kind.weights(at, w)
-        end
+        if not biased then w.b_q, w.b_k, w.b_v = m.zeros, m.zeros, m.zeros end
+        if kind.weights then kind.weights(at, w) end
         return spec, w
     end)
     m:section("encoder norm"):norm("layer", eps, p .. (kind.last or "layernorm"), width)
     m:buffers(".*embeddings%.mask_token", kind.flat and ".*embeddings%.position_ids" or nil)
-    if kind.heads then
-        return kind.heads(does, width, p, seq)
-    end
+    if kind.heads then return kind.heads(does, width, p, seq) end
     m:pooler(does, p, width, c:size("pooler_output_size", false) or width,
              c:word("pooler_act", m.activations, "tanh"))
     m:classes(does, width)

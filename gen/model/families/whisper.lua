@@ -80,7 +80,5 @@ return function(m)
         return cross, attention(m, at, "encoder_attn", feed_forward), {{"source", "encoder"}}
     end)
     m:section("decoder norm"):norm("layer", EPS, p .. "decoder.layer_norm", width)
-    if does.words then
-        m:logits("proj_out.weight", word, vocab, width, tied)
-    end
+    if does.words then m:logits("proj_out.weight", word, vocab, width, tied) end
 end
