@@ -44,10 +44,7 @@ struct job {
     struct output *outputs; /* and two more, the model's and what was imported */
 };
 
-static bool good(const struct job *job)
-{
-    return job->diag.errors == 0;
-}
+static bool good(const struct job *job) { return job->diag.errors == 0; }
 
 static const char *layers_path(const struct job *job)
 {

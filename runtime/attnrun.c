@@ -81,10 +81,7 @@ static int run_command(const struct option_command *command, int argc, char **ar
     return code;
 }
 
-static bool asks_help(const char *word)
-{
-    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
-}
+static bool asks_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0; }
 
 static int run(int argc, char **argv)
 {

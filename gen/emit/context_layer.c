@@ -60,10 +60,7 @@ static void push_rules(struct emit *emit, const struct layer *layer)
     emit_end(emit);
 }
 
-static const char *text_or_empty(const char *text)
-{
-    return text != NULL ? text : "";
-}
+static const char *text_or_empty(const char *text) { return text != NULL ? text : ""; }
 
 /* "window (3 back, 2 ahead)", as the banner says it */
 static void push_words(struct emit *emit, const struct layer *layer, const struct score_term *term)

@@ -219,17 +219,11 @@ static const char *packed_words(const struct layer *l)
     return layer_stores_weights(l) ? ";\nbytes of weights as packed, without scales of columns" : "";
 }
 
-static const char *flag(bool value)
-{
-    return value ? "true" : "false";
-}
+static const char *flag(bool value) { return value ? "true" : "false"; }
 
 /* ---- queries, keys and values ---------------------------------------------------------------------------- */
 
-static char letter_of(enum step step)
-{
-    return "QKV"[step - STEP_Q];
-}
+static char letter_of(enum step step) { return "QKV"[step - STEP_Q]; }
 
 /* What a projection of queries or keys is followed by. */
 static void explain_finish(const struct walk *w, bool queries)
@@ -719,10 +713,7 @@ static struct width width_of(const struct layer *l, bool given)
                                                                        : (struct width){"d_model/h", -1};
 }
 
-static struct width d_k_of(const struct layer *l)
-{
-    return width_of(l, l->d_k_given);
-}
+static struct width d_k_of(const struct layer *l) { return width_of(l, l->d_k_given); }
 
 static struct width d_v_of(const struct layer *l)
 {

@@ -36,10 +36,7 @@ struct reader {
 
 /* ---- messages -------------------------------------------------------------------------------------------- */
 
-static size_t column_of(const struct reader *r, const char *at)
-{
-    return r->scope->column + (size_t)(at - r->text);
-}
+static size_t column_of(const struct reader *r, const char *at) { return r->scope->column + (size_t)(at - r->text); }
 
 /* Keeps the first mistake; `at`: where it stands. */
 #define FAIL(r, at, ...) \
@@ -209,10 +206,7 @@ static const struct operator *next_operator(const struct reader *r, enum level l
 
 static const char *const type_names[] = {"an integer", "a float", "a condition"};
 
-static enum expression_type type_at(const struct reader *r, int node)
-{
-    return r->e->nodes[node].type;
-}
+static enum expression_type type_at(const struct reader *r, int node) { return r->e->nodes[node].type; }
 
 static int made(struct reader *r, int node, size_t at)
 {

@@ -37,10 +37,7 @@ struct importer {
 
 /* ---- what Lua may call: each has the importer as its upvalue ---- */
 
-static struct importer *importer_of(lua_State *lua)
-{
-    return lua_touserdata(lua, lua_upvalueindex(1));
-}
+static struct importer *importer_of(lua_State *lua) { return lua_touserdata(lua, lua_upvalueindex(1)); }
 
 /* run(file, arguments…) → what the chunk of this Lua file returns */
 static int run_file(lua_State *lua)

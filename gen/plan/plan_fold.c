@@ -79,10 +79,7 @@ static struct fold_savings fold_savings(const struct layer *l, int64_t n, int64_
 
 /* Gains are averaged over lengths as logarithms, so that twice as slow at one outweighs twice as fast at another. The
  * share is bounded, as the other pair may save what this one costs. */
-static double log_gain(double share)
-{
-    return -log(fmax(0.01, 1 - share));
-}
+static double log_gain(double share) { return -log(fmax(0.01, 1 - share)); }
 
 /* Multiply-adds of a head in a causal call of n tokens behind P, of which pairs = n P + n (n + 1) / 2 meet:
  *   absorbed  n rank (nope + value) + pairs (2 rank + dims)

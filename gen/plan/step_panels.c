@@ -336,10 +336,7 @@ static bool parts_alike(const struct plan_panels *a, const struct plan_panels *b
 }
 
 /* Whether c_group is read. */
-static bool steps_groups(const struct plan_panels *g)
-{
-    return g->groups > 1 || g->c_split > 0;
-}
+static bool steps_groups(const struct plan_panels *g) { return g->groups > 1 || g->c_split > 0; }
 
 /* `g` joins the tiles, and the function of parts, of the first product before it that has them alike. */
 static void join_panels(struct plan_isa *p, struct step *g, bool skips)

@@ -126,10 +126,7 @@ bool plan_mixed(struct plan_isa *p, const struct layer *layer, struct step *g)
 }
 
 /* Rows of tokens in a part */
-static int64_t part_rows(int64_t numbers)
-{
-    return max(1, PART_NUMBERS / numbers);
-}
+static int64_t part_rows(int64_t numbers) { return max(1, PART_NUMBERS / numbers); }
 
 bool plan_around_rule(struct plan_isa *p, const struct layer *layer, struct step *g)
 {

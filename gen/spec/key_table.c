@@ -26,22 +26,10 @@ static bool has_norm(struct spec *spec)
 }
 static bool has_out_norm(struct spec *spec) { return !is_projected(spec) && is_gated(spec); }
 static bool has_qk_shift(struct spec *spec) { return value_of(spec, KEY_QK_NORM) == NORM_LAYER; }
-static bool has_head_norm(struct spec *spec)
-{
-    return has_qk_shift(spec) || value_of(spec, KEY_QK_NORM) == NORM_RMS;
-}
-static bool has_given_positions(struct spec *spec)
-{
-    return has_rope(spec) && value_of(spec, KEY_ROPE_POSITIONS) != 0;
-}
-static bool has_sections(struct spec *spec)
-{
-    return has_given_positions(spec) && is_given(spec, KEY_ROPE_SECTIONS);
-}
-static bool keeps_numbers(struct spec *spec)
-{
-    return is_cached(spec) || is_recurrent(spec) || is_convolution(spec);
-}
+static bool has_head_norm(struct spec *spec) { return has_qk_shift(spec) || value_of(spec, KEY_QK_NORM) == NORM_RMS; }
+static bool has_given_positions(struct spec *spec) { return has_rope(spec) && value_of(spec, KEY_ROPE_POSITIONS) != 0; }
+static bool has_sections(struct spec *spec) { return has_given_positions(spec) && is_given(spec, KEY_ROPE_SECTIONS); }
+static bool keeps_numbers(struct spec *spec) { return is_cached(spec) || is_recurrent(spec) || is_convolution(spec); }
 static bool has_taps(struct spec *spec) { return is_convolution(spec); }
 static bool has_decay(struct spec *spec)
 {
@@ -55,10 +43,7 @@ static bool makes_beta(struct spec *spec)
     const int64_t rule = value_of(spec, KEY_RULE);
     return !is_projected(spec) && (rule == RULE_DELTA || rule == RULE_GATED_DELTA);
 }
-static bool may_have_ffn(struct spec *spec)
-{
-    return is_block(spec) || !(is_attention(spec) || is_recurrent(spec));
-}
+static bool may_have_ffn(struct spec *spec) { return is_block(spec) || !(is_attention(spec) || is_recurrent(spec)); }
 static bool has_shift(struct spec *spec)
 {
     return (is_block(spec) || has_row_norm(spec)) && value_of(spec, KEY_NORM) == NORM_LAYER;
@@ -67,10 +52,7 @@ static bool has_input_norm(struct spec *spec) { return value_of(spec, KEY_BLOCK)
 static bool is_swiglu(struct spec *spec) { return value_of(spec, KEY_FFN) == (int64_t)FFN_GATED_SILU; }
 static bool is_clamped(struct spec *spec) { return is_swiglu(spec) && spec->real[KEY_FFN_LIMIT] > 0; }
 static bool has_rel_keys(struct spec *spec) { return value_of(spec, KEY_REL_KEYS) != VECTORS_NONE; }
-static bool has_norm_to_share(struct spec *spec)
-{
-    return value_of(spec, KEY_BLOCK) == BLOCK_PARALLEL && is_ffn(spec);
-}
+static bool has_norm_to_share(struct spec *spec) { return value_of(spec, KEY_BLOCK) == BLOCK_PARALLEL && is_ffn(spec); }
 
 #define BROUGHT .has_meaning = has_projections, .idle = KEY_IS_BROUGHT
 #define OF_PRODUCTS OF_STATE, .has_meaning = has_projections, .idle = KEY_IS_BROUGHT

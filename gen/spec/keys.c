@@ -49,10 +49,7 @@ const char *key_our_word(enum key key, const char *text)
 }
 
 /* "none" may not be joined to a mask. */
-static const struct key_word *listed_words(enum key key)
-{
-    return key_words(key) + (key_rows[key].kind == KIND_MASK);
-}
+static const struct key_word *listed_words(enum key key) { return key_words(key) + (key_rows[key].kind == KIND_MASK); }
 
 void key_list_words(enum key key, char *text, size_t size)
 {

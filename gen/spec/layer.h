@@ -226,27 +226,15 @@ struct layer {
     int64_t rel_width; /* numbers of a head in the table of relative = table; vectors of rel_keys and rel_queries */
 };
 
-static inline bool layer_attends(const struct layer *layer)
-{
-    return layer->kind == LAYER_ATTENTION;
-}
-static inline bool layer_is_linear(const struct layer *layer)
-{
-    return layer->kind == LAYER_LINEAR;
-}
-static inline bool layer_is_recurrent(const struct layer *layer)
-{
-    return layer->kind == LAYER_RECURRENT;
-}
+static inline bool layer_attends(const struct layer *layer) { return layer->kind == LAYER_ATTENTION; }
+static inline bool layer_is_linear(const struct layer *layer) { return layer->kind == LAYER_LINEAR; }
+static inline bool layer_is_recurrent(const struct layer *layer) { return layer->kind == LAYER_RECURRENT; }
 /* Numbers of the states of a sequence, [states][h_v][d_k][d_v]; layer = recurrent only */
 static inline int64_t layer_state_numbers(const struct layer *layer)
 {
     return layer->states * layer->h_v * layer->d_k * layer->d_v;
 }
-static inline bool layer_is_convolution(const struct layer *layer)
-{
-    return layer->kind == LAYER_CONV;
-}
+static inline bool layer_is_convolution(const struct layer *layer) { return layer->kind == LAYER_CONV; }
 /* Whether what later calls need of earlier tokens is in tensors of the caller's, apart from a cache. */
 static inline bool layer_keeps_states(const struct layer *layer)
 {
@@ -267,10 +255,7 @@ static inline bool layer_corrects(const struct layer *layer)
     return layer_is_recurrent(layer) && layer->rule >= RULE_DELTA;
 }
 /* Whether what is added to a state has a factor beta: a share of the correction, or dt. */
-static inline bool layer_has_beta(const struct layer *layer)
-{
-    return layer_corrects(layer) || layer->dt_values;
-}
+static inline bool layer_has_beta(const struct layer *layer) { return layer_corrects(layer) || layer->dt_values; }
 /* Columns of outputs that are normed together */
 static inline int64_t layer_out_norm_width(const struct layer *layer)
 {
@@ -281,14 +266,8 @@ static inline int64_t layer_gate_width(const struct layer *layer)
 {
     return layer->gate == GATE_NONE ? 0 : layer->gate == GATE_HEADS ? 1 : layer->d_v;
 }
-static inline bool layer_has_cache(const struct layer *layer)
-{
-    return layer->cache != CACHE_NONE;
-}
-static inline bool layer_is_latent(const struct layer *layer)
-{
-    return layer->latent.rank > 0;
-}
+static inline bool layer_has_cache(const struct layer *layer) { return layer->cache != CACHE_NONE; }
+static inline bool layer_is_latent(const struct layer *layer) { return layer->latent.rank > 0; }
 /* Latent attention that may have keys and values of heads formed: with a cache, unless scores are shown in 16 bits, or
  * where position alone hides keys and scores are not shown; not under exact = portable */
 bool layer_may_expand(const struct layer *layer);
@@ -310,10 +289,7 @@ static inline int64_t layer_z_width(const struct layer *layer)
     return layer_is_latent(layer) ? layer->latent.d_value : layer->d_v;
 }
 /* Rows that a cache has for a token and head: its key, and its value unless that is a part of the key; their numbers */
-static inline int layer_cached_rows(const struct layer *layer)
-{
-    return layer->shares ? 1 : 2;
-}
+static inline int layer_cached_rows(const struct layer *layer) { return layer->shares ? 1 : 2; }
 static inline int64_t layer_cached_numbers(const struct layer *layer)
 {
     return layer->d_k + (layer->shares ? 0 : layer->d_v);
@@ -337,14 +313,8 @@ static inline bool layer_finishes(const struct layer *layer)
 }
 
 /* Philox's words below this number drop a weight: floor(dropout 2^32); 0: none is dropped. */
-static inline uint32_t layer_dropped(const struct layer *layer)
-{
-    return (uint32_t)(layer->dropout * 0x1p32);
-}
-static inline bool layer_has_block(const struct layer *layer)
-{
-    return layer->block != BLOCK_NONE;
-}
+static inline uint32_t layer_dropped(const struct layer *layer) { return (uint32_t)(layer->dropout * 0x1p32); }
+static inline bool layer_has_block(const struct layer *layer) { return layer->block != BLOCK_NONE; }
 /* Whether attention (in parallel blocks the feed-forward too), or the first product of a layer without it, reads normed
  * rows in place of x. */
 static inline bool layer_norms_first(const struct layer *layer)
@@ -356,15 +326,9 @@ static inline bool layer_norms_outputs(const struct layer *layer)
 {
     return layer->block == BLOCK_OUTPUTS || layer->block == BLOCK_SANDWICH;
 }
-static inline bool layer_has_ffn(const struct layer *layer)
-{
-    return layer->ffn != FFN_NONE;
-}
+static inline bool layer_has_ffn(const struct layer *layer) { return layer->ffn != FFN_NONE; }
 /* Whether the activation of one product is multiplied by another one. */
-static inline bool layer_ffn_gated(const struct layer *layer)
-{
-    return layer->ffn >= (int)ACTIVATIONS;
-}
+static inline bool layer_ffn_gated(const struct layer *layer) { return layer->ffn >= (int)ACTIVATIONS; }
 static inline enum layer_activation layer_activation(const struct layer *layer)
 {
     return layer_has_ffn(layer) ? (enum layer_activation)(layer->ffn % (int)ACTIVATIONS) : layer->activation;
@@ -391,10 +355,7 @@ static inline bool layer_stores_weights(const struct layer *layer)
     return layer->weight_type != TENSOR_F32 || layer->precision != PRECISION_F32;
 }
 /* Whether the operands of products with weights are rounded; whether to whole numbers. */
-static inline bool layer_rounds(const struct layer *layer)
-{
-    return layer->precision != PRECISION_F32;
-}
+static inline bool layer_rounds(const struct layer *layer) { return layer->precision != PRECISION_F32; }
 static inline bool layer_sums_whole(const struct layer *layer)
 {
     return layer->precision == PRECISION_I8 || layer->precision == PRECISION_I16;
@@ -484,25 +445,16 @@ static inline int64_t layer_word(const struct layer *layer)
     return layer->precision == PRECISION_I8 ? 4 : layer_rounds(layer) ? 2 : 1;
 }
 /* Whether keys and values become other numbers in a cache, or states where a call leaves them. */
-static inline bool layer_stores_cache(const struct layer *layer)
-{
-    return layer->cache_type != TENSOR_F32;
-}
+static inline bool layer_stores_cache(const struct layer *layer) { return layer->cache_type != TENSOR_F32; }
 /* Whether states are rounded where a call leaves them. */
 static inline bool layer_rounds_states(const struct layer *layer)
 {
     return layer_keeps_states(layer) && layer_stores_cache(layer);
 }
 /* Whether each row of a head in a cache has a scale. */
-static inline bool layer_scales_cache(const struct layer *layer)
-{
-    return layer->cache_type == TENSOR_I8;
-}
+static inline bool layer_scales_cache(const struct layer *layer) { return layer->cache_type == TENSOR_I8; }
 /* Whether the caller's activations are of two bytes: floats for the kernel, rounded once where it writes them. */
-static inline bool layer_types_tensors(const struct layer *layer)
-{
-    return layer->tensor_type != TENSOR_F32;
-}
+static inline bool layer_types_tensors(const struct layer *layer) { return layer->tensor_type != TENSOR_F32; }
 /* How many norms the block has: n1 is the first. */
 int layer_norms(const struct layer *layer);
 /* "u = x + att(n1(x)), y = u + ffn(n2(u))"; without attention "y = x + ffn(n1(x))" */

@@ -28,10 +28,7 @@ static long double beyond(int64_t d, int64_t e, int64_t far, int64_t steps, int6
 }
 
 /* Whether ln(d / e) / ln(far / e) e >= k; borders may lie on whole numbers, as 16 and 32 of 8 16^(k/8) do. */
-static bool reaches(int64_t d, int64_t e, int64_t far, int64_t k)
-{
-    return beyond(d, e, far, e, k) > -NEAR;
-}
+static bool reaches(int64_t d, int64_t e, int64_t far, int64_t k) { return beyond(d, e, far, e, k) > -NEAR; }
 
 /* ---- buckets --------------------------------------------------------------------------------------------- */
 

@@ -29,10 +29,7 @@ static struct pair add(struct pair a, struct pair b)
     return sum_of(sum.high, sum.low + low.low);
 }
 
-static struct pair minus(struct pair a)
-{
-    return (struct pair){-a.high, -a.low};
-}
+static struct pair minus(struct pair a) { return (struct pair){-a.high, -a.low}; }
 
 static struct pair multiply(struct pair a, struct pair b)
 {
@@ -41,10 +38,7 @@ static struct pair multiply(struct pair a, struct pair b)
     return sum_of(product, cross);
 }
 
-static struct pair from(double a)
-{
-    return (struct pair){a, 0};
-}
+static struct pair from(double a) { return (struct pair){a, 0}; }
 
 static struct pair divide(struct pair a, struct pair b)
 {

@@ -24,15 +24,9 @@
 
 /* ---- text ------------------------------------------------------------------------------------------------ */
 
-static struct shown show(const char *text)
-{
-    return text_show(text, strlen(text));
-}
+static struct shown show(const char *text) { return text_show(text, strlen(text)); }
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
+static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
 /* Narrows [*text, *text + *length) to what stands between the blanks. */
 static void trim(const char **text, size_t *length)
@@ -57,10 +51,7 @@ static bool is_plan_key(const char *key)
     return true;
 }
 
-static bool is_table_key(const char *key)
-{
-    return strncmp(key, "table.", 6) == 0 && key[6] != '\0';
-}
+static bool is_table_key(const char *key) { return strncmp(key, "table.", 6) == 0 && key[6] != '\0'; }
 
 bool layer_knows_key(const char *key)
 {

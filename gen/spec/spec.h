@@ -59,10 +59,7 @@ void spec_fingerprint(const char *text, char fingerprint[17]);
 /* The file's stem: what stands between the last slash and the last dot. */
 char *spec_stem(const char *path);
 
-static inline bool is_given(const struct spec *spec, enum key key)
-{
-    return spec->given[key].key != NULL;
-}
+static inline bool is_given(const struct spec *spec, enum key key) { return spec->given[key].key != NULL; }
 
 /* Where an error about this key belongs: its line, or the file if it is not written. */
 static inline const char *place_of(const struct spec *spec, enum key key)

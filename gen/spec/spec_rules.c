@@ -26,10 +26,7 @@ static bool holds(struct spec *spec, bool condition)
 #define refuse_if(spec, condition, key, ...) ((void)(holds(spec, condition) && wrong(spec, key, __VA_ARGS__)))
 
 /* A value for messages and conditions */
-static long long whole(struct spec *spec, enum key key)
-{
-    return (long long)value_of(spec, key);
-}
+static long long whole(struct spec *spec, enum key key) { return (long long)value_of(spec, key); }
 
 static double real(struct spec *spec, enum key key)
 {

@@ -66,16 +66,10 @@ void visible_reach(const struct layer *layer, int64_t *left, int64_t *right)
 }
 
 /* 1 + 2 + … + k, 0 for k < 0. */
-static int64_t triangle(int64_t k)
-{
-    return k > 0 ? (k % 2 == 0 ? k / 2 * (k + 1) : (k + 1) / 2 * k) : 0;
-}
+static int64_t triangle(int64_t k) { return k > 0 ? (k % 2 == 0 ? k / 2 * (k + 1) : (k + 1) / 2 * k) : 0; }
 
 /* The sum of min(k, m) over k = 1 … end. */
-static int64_t clamped(int64_t end, int64_t m)
-{
-    return triangle(min(end, m)) + max(0, end - m) * m;
-}
+static int64_t clamped(int64_t end, int64_t m) { return triangle(min(end, m)) + max(0, end - m) * m; }
 
 /* What a layer lets queries at positions 0 … n-1 see. The one at p sees keys max(0, p - left) … min(m - 1, p + right);
  * that is an empty range only from p = m + left on. Of the keys below the upper end the sum is Σ min(m, p + 1 + right),

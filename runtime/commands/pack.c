@@ -56,10 +56,7 @@ static bool choose_isas(struct job *job)
     return true;
 }
 
-static const char *base_name(const char *path)
-{
-    return strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
-}
+static const char *base_name(const char *path) { return strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path; }
 
 /* Whether the files' name can be quoted in C and in assembler, and is not the pair's, whose header it would
  * overwrite */

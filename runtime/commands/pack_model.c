@@ -27,10 +27,7 @@ static bool numbers_of(const struct options *options, char names[200], char numb
     return diag->errors == 0;
 }
 
-static bool no_tensor(const char *name, const void *context)
-{
-    return (void)name, (void)context, false;
-}
+static bool no_tensor(const char *name, const void *context) { return (void)name, (void)context, false; }
 
 /* Whether the model is there: a file of tensors, or a folder with one, or with an index of files for the program */
 static bool is_there(const char *path, struct diag *diag)

@@ -96,10 +96,7 @@ static double work_of(const struct selftest *s, size_t n)
     return layer_multiply_adds(s->layer, (int64_t)n, past_for(s, 0, n) + (int64_t)keys_for(s, n)).total;
 }
 
-static bool is_of_pairs(enum layer_tensor t)
-{
-    return layer_tensor_row(t)->kind == TENSOR_OF_PAIRS;
-}
+static bool is_of_pairs(enum layer_tensor t) { return layer_tensor_row(t)->kind == TENSOR_OF_PAIRS; }
 
 /* As many positions as the work allows; then one sequence in place of two. */
 static bool choose_sizes(struct selftest *s)
@@ -159,10 +156,7 @@ static void plan_draw(struct selftest *s, enum layer_tensor t)
     };
 }
 
-static bool is_of_integers(enum layer_tensor t)
-{
-    return layer_tensor_row(t)->type == TENSOR_I32;
-}
+static bool is_of_integers(enum layer_tensor t) { return layer_tensor_row(t)->type == TENSOR_I32; }
 
 /* The first sequence has all its keys. */
 static void draw_lengths(struct selftest *s)
@@ -217,10 +211,7 @@ static bool draw_inputs(struct selftest *s)
     return true;
 }
 
-static bool is_cache(enum layer_tensor t)
-{
-    return layer_tensor_row(t)->kind == TENSOR_CACHE;
-}
+static bool is_cache(enum layer_tensor t) { return layer_tensor_row(t)->kind == TENSOR_CACHE; }
 
 /* ---- what is compared ---- */
 
@@ -277,10 +268,7 @@ static size_t expected_at(const struct output *o, size_t at)
 }
 
 /* A new row's scale itself is not compared: its numbers are, each times the scale. */
-static bool is_free(const struct output *o, size_t at)
-{
-    return o->scales && expected_at(o, at) != SIZE_MAX;
-}
+static bool is_free(const struct output *o, size_t at) { return o->scales && expected_at(o, at) != SIZE_MAX; }
 
 static double value_of(const struct selftest *s, const struct output *o, const struct numbers *numbers, size_t at)
 {
@@ -472,10 +460,7 @@ static void print_args(struct selftest *s)
 }
 
 /* Whether sets differ in how they pack columns of i8, and so in their results */
-static bool has_pairs(const struct selftest *s)
-{
-    return s->layer->precision == PRECISION_I8 && !s->layer->portable;
-}
+static bool has_pairs(const struct selftest *s) { return s->layer->precision == PRECISION_I8 && !s->layer->portable; }
 
 static void print_expected(struct selftest *s)
 {

@@ -95,10 +95,7 @@ struct tune {
 
 #define GAINS (sizeof ((struct tune *)0)->gained_ratio / sizeof(double))
 
-static const struct isa *isa_of(const struct tune *t)
-{
-    return &isa_table[t->row];
-}
+static const struct isa *isa_of(const struct tune *t) { return &isa_table[t->row]; }
 
 /* Without a limit there is no remaining time to fill. */
 static bool time_is_up(const struct tune *t, double share)
@@ -108,10 +105,7 @@ static bool time_is_up(const struct tune *t, double share)
 }
 
 /* Where progress and tables go; JSON has the standard output to itself. */
-static FILE *log_of(const struct tune *t)
-{
-    return t->options->json ? stderr : stdout;
-}
+static FILE *log_of(const struct tune *t) { return t->options->json ? stderr : stdout; }
 
 static void print_request(const struct plan_request *request, FILE *out)
 {
@@ -360,10 +354,7 @@ static bool fill_standard(struct tune *t)
 
 /* ---- timing ---------------------------------------------------------------------------------------------------- */
 
-static struct sample take_warm(void *context)
-{
-    return timed_sample_warm(context);
-}
+static struct sample take_warm(void *context) { return timed_sample_warm(context); }
 
 static double median_of(double *values, size_t count)
 {
@@ -471,10 +462,7 @@ static bool first_ratio(struct tune *t, size_t first, double start)
 }
 
 /* The time by which a compilation must end so that its candidate is timed by `until` */
-static double compile_until(const struct tune *t, double until)
-{
-    return until - t->after_us;
-}
+static double compile_until(const struct tune *t, double until) { return until - t->after_us; }
 
 /* Compiles, checks and times a candidate in the free slot; when all are filled, the slowest is dropped. After a wrong
  * one the others are still checked, but no plan file is written. */
@@ -639,10 +627,7 @@ static bool judge(struct tune *t, const struct kernel *standard, const struct ke
 
 #define MIN_GAIN 1.005 /* worth a plan file; a smaller gain is within what another build changes */
 
-static bool is_worth(const struct gain *v)
-{
-    return !v->disturbed && v->low > 1 && v->ratio >= MIN_GAIN;
-}
+static bool is_worth(const struct gain *v) { return !v->disturbed && v->low > 1 && v->ratio >= MIN_GAIN; }
 
 static void print_json(const struct tune *t, const struct gain *v, const struct plan_request *request)
 {

@@ -14,20 +14,11 @@
 #include "plan/isa.h"
 #include "base/memory.h"
 
-static enum tensor_kind kind_of(enum layer_tensor tensor)
-{
-    return layer_tensor_row(tensor)->kind;
-}
+static enum tensor_kind kind_of(enum layer_tensor tensor) { return layer_tensor_row(tensor)->kind; }
 
-static bool is_mask(enum layer_tensor tensor)
-{
-    return kind_of(tensor) == TENSOR_OF_PAIRS;
-}
+static bool is_mask(enum layer_tensor tensor) { return kind_of(tensor) == TENSOR_OF_PAIRS; }
 
-static bool is_weight(enum layer_tensor tensor)
-{
-    return tensor_is_packed(kind_of(tensor));
-}
+static bool is_weight(enum layer_tensor tensor) { return tensor_is_packed(kind_of(tensor)); }
 
 static bool is_read(const struct layer *layer, enum layer_tensor tensor)
 {
@@ -334,10 +325,7 @@ struct drawing {
     size_t count; /* numbers of data; of a page table before the pages are counted */
 };
 
-static bool chance(struct random *random, double p)
-{
-    return random_uniform(random) < p;
-}
+static bool chance(struct random *random, double p) { return random_uniform(random) < p; }
 
 static void draw_normal(struct random *random, float *out, size_t count, double deviation)
 {
@@ -388,10 +376,7 @@ static void shrink_queries(const struct layer *layer, struct inputs *in, enum la
 }
 
 /* One number of tokens, and of learned numbers that are added to scores */
-static double normal_number(const struct drawing *d)
-{
-    return random_normal(d->random);
-}
+static double normal_number(const struct drawing *d) { return random_normal(d->random); }
 
 /* Keys of a state: rows of about 1, with which corrections do not grow from token to token */
 static double key_number(const struct drawing *d)
@@ -407,10 +392,7 @@ static double decay_number(const struct drawing *d)
 }
 
 /* Logarithms of rates of decay, 0.01 to 16 (transformers draws those) */
-static double rate_number(const struct drawing *d)
-{
-    return log(0.01 + 15.99 * random_uniform(d->random));
-}
+static double rate_number(const struct drawing *d) { return log(0.01 + 15.99 * random_uniform(d->random)); }
 
 /* Shares of a correction, 0 to 1 */
 static double share_number(const struct drawing *d)
@@ -758,10 +740,7 @@ static enum tensor_type type_of(const struct layer *layer, enum layer_tensor ten
 }
 
 /* "expect.k_cache": what a call must leave in the cache */
-static bool is_expected(const char *name)
-{
-    return strncmp(name, INPUTS_EXPECTED, strlen(INPUTS_EXPECTED)) == 0;
-}
+static bool is_expected(const char *name) { return strncmp(name, INPUTS_EXPECTED, strlen(INPUTS_EXPECTED)) == 0; }
 
 /* "seed" [1], of dropout; 0 if it is missing */
 static bool is_seed(const struct layer *layer, const char *name)

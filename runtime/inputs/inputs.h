@@ -161,10 +161,7 @@ int inputs_cache_parts(const struct layer *layer);
  * compared with the reference come first. */
 enum call_output { OUTPUT_Y, OUTPUT_ATTN, OUTPUT_LSE, OUTPUT_CACHE, OUTPUTS_COMPARED = OUTPUT_CACHE + 2,
               OUTPUTS = OUTPUT_CACHE + CACHE_PARTS };
-static inline int inputs_outputs(const struct layer *layer)
-{
-    return OUTPUT_CACHE + inputs_cache_parts(layer);
-}
+static inline int inputs_outputs(const struct layer *layer) { return OUTPUT_CACHE + inputs_cache_parts(layer); }
 enum layer_tensor inputs_output(const struct layer *layer, int output);
 /* How many of them are compared with numbers of the reference: keys and values; of a layer with states these. */
 static inline int inputs_compared(const struct layer *layer)
@@ -173,10 +170,7 @@ static inline int inputs_compared(const struct layer *layer)
                                      : layer_has_cache(layer) ? layer_cached_rows(layer) : 0;
 }
 /* The part that has the scales of keys or values */
-static inline int inputs_scales_of(const struct layer *layer, int values)
-{
-    return inputs_compared(layer) + values;
-}
+static inline int inputs_scales_of(const struct layer *layer, int values) { return inputs_compared(layer) + values; }
 enum layer_tensor inputs_cache_of(const struct layer *layer, int part);
 size_t inputs_cache_width(const struct layer *layer, int part);
 size_t inputs_cache_bytes(const struct layer *layer, const struct inputs *inputs, int part);

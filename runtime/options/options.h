@@ -67,7 +67,4 @@ bool options_name_isa(const struct options *options, const char *name);
 /* The rows of isa_table that pack makes blocks for; where none are named, of those in `possible`. */
 unsigned options_blocks(const struct options *options, unsigned possible, struct diag *diag);
 
-static inline size_t given_or(size_t given, int64_t otherwise)
-{
-    return given != UNSET ? given : (size_t)otherwise;
-}
+static inline size_t given_or(size_t given, int64_t otherwise) { return given != UNSET ? given : (size_t)otherwise; }

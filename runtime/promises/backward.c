@@ -28,20 +28,11 @@ struct pass {
     char *why;
 };
 
-static size_t count_of(const struct pass *p, enum layer_tensor tensor)
-{
-    return inputs_count(p->layer, p->in, tensor);
-}
+static size_t count_of(const struct pass *p, enum layer_tensor tensor) { return inputs_count(p->layer, p->in, tensor); }
 
-static bool is_weight(enum layer_tensor tensor)
-{
-    return tensor_is_packed(layer_tensor_row(tensor)->kind);
-}
+static bool is_weight(enum layer_tensor tensor) { return tensor_is_packed(layer_tensor_row(tensor)->kind); }
 
-static size_t d_out(const struct pass *p)
-{
-    return (size_t)p->layer->d_out;
-}
+static size_t d_out(const struct pass *p) { return (size_t)p->layer->d_out; }
 
 static void allocate(struct pass *p)
 {

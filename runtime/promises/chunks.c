@@ -51,10 +51,7 @@ void chunks_draw(struct inputs *stream, const struct layer *layer, uint64_t seed
     inputs_draw(stream, layer, &draw, weights);
 }
 
-static size_t length_of(const struct feeding *f, size_t b)
-{
-    return inputs_keys(f->stream, b);
-}
+static size_t length_of(const struct feeding *f, size_t b) { return inputs_keys(f->stream, b); }
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
 

@@ -41,10 +41,7 @@ static struct columns columns_of(const struct layer *layer)
 }
 
 /* The power of 2 in scale log2(e); 0 if the scale is 0, so that x decides nothing */
-static int power_of_scale(const struct layer *layer)
-{
-    return layer->scale != 0 ? ilogb(layer->scale * LOG2_E) : 0;
-}
+static int power_of_scale(const struct layer *layer) { return layer->scale != 0 ? ilogb(layer->scale * LOG2_E) : 0; }
 
 static int clamped(int power)
 {
@@ -194,16 +191,10 @@ static double pick(struct random *random, const double *from, size_t count)
 }
 
 /* 1 to 1e30, of either sign */
-static double any_size(size_t index)
-{
-    return (index % 3 == 0 ? -1 : 1) * pow(10, (double)(index * 7 % 31));
-}
+static double any_size(size_t index) { return (index % 3 == 0 ? -1 : 1) * pow(10, (double)(index * 7 % 31)); }
 
 /* For two factors of that kind */
-static double root_of(double size)
-{
-    return copysign(sqrt(fabs(size)), size);
-}
+static double root_of(double size) { return copysign(sqrt(fabs(size)), size); }
 
 /* A step whose multiples visit all m positions, out of phase with any tile */
 static size_t step_of(size_t m)
@@ -365,16 +356,10 @@ static void put_product(const struct drawing *d, size_t row, double u, double k)
         put_query(d, row, (struct factors){{u}});
 }
 
-static size_t rows_of(const struct drawing *d)
-{
-    return d->in->n > d->in->m ? d->in->n : d->in->m;
-}
+static size_t rows_of(const struct drawing *d) { return d->in->n > d->in->m ? d->in->n : d->in->m; }
 
 /* A key past the first tile of scores, whose maximum is the reference of the others; or past a third of all keys */
-static size_t later(size_t m)
-{
-    return m / 2 > 17 ? m / 2 : (m + 2) / 3;
-}
+static size_t later(size_t m) { return m / 2 > 17 ? m / 2 : (m + 2) / 3; }
 
 /* Weights as small as 2^-60 with values as large as 2^60; with the other sign both are large. */
 static void draw_decay(struct drawing *d)
@@ -406,10 +391,7 @@ static void draw_steps(struct drawing *d)
 
 /* Whether query t has moderate scores: a tile's first vector of queries does, the next one does not, with 16, 8 and 4
  * lanes */
-static bool is_moderate(size_t t)
-{
-    return t < 32 ? t < 16 : t < 48 ? t < 40 : t / 4 % 2 == 0;
-}
+static bool is_moderate(size_t t) { return t < 32 ? t < 16 : t < 48 ? t < 40 : t / 4 % 2 == 0; }
 
 /* Later weights are 2^121 to 2^130 times the first ones: the exponentials overflow (in kernels possibly from 2^127.5
  * on), or only their sum does. Values are so small that their sums do not. Moderate queries are exempt. */
@@ -460,10 +442,7 @@ static void (*const kinds[])(struct drawing *) = {
 
 enum { ANY_SIZE = 1, QUIET = 6, QUIET_EQUAL, LONE }; /* of those */
 
-static bool is_additive(const struct layer *layer)
-{
-    return layer->mask & MASK_ADDITIVE;
-}
+static bool is_additive(const struct layer *layer) { return layer->mask & MASK_ADDITIVE; }
 
 static size_t kind_of(const struct layer *layer, enum extremes extremes, size_t b)
 {

@@ -32,25 +32,16 @@ struct moving {
 
 #define GIVEN (sizeof ((struct moving *)0)->given / sizeof(struct guarded))
 
-static bool is_paged(const struct moving *m)
-{
-    return m->layer->cache == CACHE_PAGED;
-}
+static bool is_paged(const struct moving *m) { return m->layer->cache == CACHE_PAGED; }
 
-static int32_t past_of(const struct inputs *in, size_t b)
-{
-    return ((const int32_t *)in->tensor[TENSOR_PAST])[b];
-}
+static int32_t past_of(const struct inputs *in, size_t b) { return ((const int32_t *)in->tensor[TENSOR_PAST])[b]; }
 
 static size_t used_pages(const struct moving *m, size_t b)
 {
     return ((size_t)past_of(&m->before, b) + (size_t)m->layer->page_len - 1) / (size_t)m->layer->page_len;
 }
 
-static size_t cache_bytes(const struct moving *m, int part)
-{
-    return inputs_cache_bytes(m->layer, &m->before, part);
-}
+static size_t cache_bytes(const struct moving *m, int part) { return inputs_cache_bytes(m->layer, &m->before, part); }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 

@@ -475,10 +475,7 @@ struct attempt {
     size_t turn; /* from 1 on: which wrong extents, or numbers */
 };
 
-static bool has(const struct attempt *a, enum layer_tensor tensor)
-{
-    return layer_has_tensor(a->trial->layer, tensor);
-}
+static bool has(const struct attempt *a, enum layer_tensor tensor) { return layer_has_tensor(a->trial->layer, tensor); }
 
 /* Each spoils one thing; false if it does not apply to the layer. */
 static bool null_tensor(struct attempt *a, enum layer_tensor tensor)

@@ -26,10 +26,7 @@ enum demand { DEMAND_NOTHING, DEMAND_OF_INFINITY, DEMAND_OF_NAN };
 enum taint { TAINT_NONE, TAINT_UNREAD, TAINT_OF_QUERY, TAINT_OF_KEY, TAINT_OF_X };
 
 /* Whether infinite scores always make weights non-finite: not with a sink in the divisor, nor with a softcap */
-static bool always_divides(const struct layer *layer)
-{
-    return !layer->sink && !score_has(layer, SCORE_SOFTCAP);
-}
+static bool always_divides(const struct layer *layer) { return !layer->sink && !score_has(layer, SCORE_SOFTCAP); }
 
 /* What of a chosen row is poisoned: all of it, one column, or with given values those alone */
 enum extent { EXTENT_ROW, EXTENT_COLUMN, EXTENT_VALUES };
@@ -259,10 +256,7 @@ static enum demand demand_of(const struct layer *layer, enum demand demand)
 }
 
 /* If an expression overflows on the way, or a key in an f16 cache, a row may be non-finite before it is poisoned. */
-static bool overflowed(const struct trial *t, double base)
-{
-    return promise_overflows(t->layer) && !isfinite(base);
-}
+static bool overflowed(const struct trial *t, double base) { return promise_overflows(t->layer) && !isfinite(base); }
 
 static bool check_poisoned_y(const struct poison *p, struct trial *t, enum demand demand, const char *what)
 {

@@ -81,10 +81,7 @@ struct row {
     size_t t;
 };
 
-static bool takes_part(const struct row *row, size_t j)
-{
-    return j < row->keys ? row->visible[j] : row->sink;
-}
+static bool takes_part(const struct row *row, size_t j) { return j < row->keys ? row->visible[j] : row->sink; }
 
 /* A score that attn shows, in natural units: e so far, ln(2) times it, rounded twice, and underflows of d_k products,
  * of the scale and of ln(2); of whole numbers a scale that is subnormal, which has few digits. */

@@ -111,10 +111,7 @@ double block_activation(enum layer_activation activation, double a)
 }
 
 /* number tanh(a / number); a if that is 0 */
-static double block_cap(double number, double a)
-{
-    return number == 0 ? a : number * tanh(a / number);
-}
+static double block_cap(double number, double a) { return number == 0 ? a : number * tanh(a / number); }
 
 double block_slope(enum layer_activation activation, double a)
 {

@@ -248,10 +248,7 @@ static const struct { double slope, bend; } steepest[] = {
     [ACTIVATION_RELU2] = {INFINITY, 2}};
 
 /* Relative error of 1 / (1 + exp(-z)): its exponent's product and constant, the exponential, the sum, the division */
-static double sigmoid_error(double z)
-{
-    return BOUND_EXP2 + 3 * U + 2.1 * U * z;
-}
+static double sigmoid_error(double z) { return BOUND_EXP2 + 3 * U + 2.1 * U * z; }
 
 /* The largest error of the kernel's own approximation between a - e and a + e: for gelu relative to a; for the others,
  * which are a / (1 + 2^t), relative to the result and growing with t. For positive a 2^t is small, and the error of t

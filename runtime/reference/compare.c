@@ -19,16 +19,10 @@ static void miss(struct comparison *c, enum layer_tensor tensor, const size_t in
 }
 
 /* error / bound; 0 where both are 0. */
-static double ratio_of(double error, double bound)
-{
-    return error == 0 ? 0 : error / bound;
-}
+static double ratio_of(double error, double bound) { return error == 0 ? 0 : error / bound; }
 
 /* The larger one; NaN if one is NaN */
-static double larger(double a, double b)
-{
-    return a > b || isnan(a) ? a : b;
-}
+static double larger(double a, double b) { return a > b || isnan(a) ? a : b; }
 
 /* The bounds of one element. */
 struct bound {
@@ -190,10 +184,7 @@ void compare_lse(struct comparison *c, const struct layer *layer, const struct i
         }
 }
 
-static bool is_same(double a, double b)
-{
-    return a == b || (isnan(a) && isnan(b));
-}
+static bool is_same(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
 
 /* Whether row `row` of a cache is what docs/cache.md says of new row `number` of [batch][h_kv][n], beyond the bounds of
  * its numbers. In i8 the largest is 127 scales, unless that is the least scale, or 0. A row that the call gives is

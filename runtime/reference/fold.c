@@ -14,10 +14,7 @@
 #define UNIT 0x1p-24
 
 /* Products of W_O: one for each tap. */
-static size_t taps_of(const struct layer *layer)
-{
-    return layer->w_o == W_O_CONV ? (size_t)layer->conv_width : 1;
-}
+static size_t taps_of(const struct layer *layer) { return layer->w_o == W_O_CONV ? (size_t)layer->conv_width : 1; }
 
 /* Columns of one of them. */
 static size_t columns_of(const struct layer *layer)

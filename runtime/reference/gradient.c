@@ -70,10 +70,7 @@ struct walk {
 /* ---- quantities ------------------------------------------------------------------------------------------------ */
 
 /* Zeros that last until the end of the head */
-static double *zeros(struct walk *w, size_t count)
-{
-    return pool_doubles(&w->head, count);
-}
+static double *zeros(struct walk *w, size_t count) { return pool_doubles(&w->head, count); }
 
 static struct quantity make(struct walk *w, size_t rows, size_t columns)
 {
@@ -140,10 +137,7 @@ static double sign(struct walk *w)
 }
 
 /* From -1 up to 1, in the exact copy 0 */
-static double share(struct walk *w)
-{
-    return w->copy == 0 ? 0 : (double)(draw_bits(&w->random) >> 11) * 0x1p-52 - 1;
-}
+static double share(struct walk *w) { return w->copy == 0 ? 0 : (double)(draw_bits(&w->random) >> 11) * 0x1p-52 - 1; }
 
 /* A number, in a copy off by `amplitude` */
 static double off_by(struct walk *w, double value, double amplitude)

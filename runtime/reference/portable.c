@@ -574,10 +574,7 @@ static void attend(struct run *run, struct head *of)
 /* ---- with a cache ------------------------------------------------------------------------------------------------ */
 
 /* 2^(score - m), exactly 1 where both are equal */
-static float power(float score, float m)
-{
-    return score == -INFINITY ? 0 : score == m ? 1 : portable_power(score - m);
-}
+static float power(float score, float m) { return score == -INFINITY ? 0 : score == m ? 1 : portable_power(score - m); }
 
 /* m, l and o of keys from ... end-1, which are of one segment */
 static void sum_segment(struct head *of, size_t from, size_t end, size_t d_v)

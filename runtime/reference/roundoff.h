@@ -39,7 +39,4 @@ static inline double sigmoid_share_error(double share, double error)
     return error / 4 + (BOUND_EXP2 + 6 * BOUND_U) * share + 0x1p-126;
 }
 
-static inline double square(double x)
-{
-    return x * x;
-}
+static inline double square(double x) { return x * x; }

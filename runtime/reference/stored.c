@@ -260,10 +260,7 @@ void stored_put_row(const struct layer *layer, void *const cache[CACHE_PARTS], b
 }
 
 /* 0 between equal infinities */
-static double distance(double a, double b)
-{
-    return a == b ? 0 : fabs(a - b);
-}
+static double distance(double a, double b) { return a == b ? 0 : fabs(a - b); }
 
 /* With i8 the scale may be off too, and a kernel rounds the quotient to f32 before it rounds it to an integer. */
 static void multiples_error(const double *from, const double *error, double *to, size_t count)

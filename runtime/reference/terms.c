@@ -32,10 +32,7 @@ static double capped(double score, double operand, double number)
     return number * tanh(score / number);
 }
 
-static double capped_slope(double score, double number)
-{
-    return 1 - square(tanh(score / number));
-}
+static double capped_slope(double score, double number) { return 1 - square(tanh(score / number)); }
 
 static double added(double score, double operand, double number)
 {

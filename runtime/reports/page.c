@@ -13,10 +13,7 @@
 
 #define MAX_STICKY 20 /* maximum width, in characters, of the columns that stay while a narrow screen scrolls */
 
-static bool is_measured(const struct record *record)
-{
-    return record_get(record, "us") != NULL;
-}
+static bool is_measured(const struct record *record) { return record_get(record, "us") != NULL; }
 
 static size_t count_status(const struct records *records, const char *status)
 {

@@ -145,10 +145,7 @@ static void write_json(FILE *out, const struct records *records)
         record_print(&records->record[i], out);
 }
 
-static bool is_stdout(const char *path)
-{
-    return path != NULL && strcmp(path, "-") == 0;
-}
+static bool is_stdout(const char *path) { return path != NULL && strcmp(path, "-") == 0; }
 
 typedef void writer(FILE *out, const struct records *records);
 

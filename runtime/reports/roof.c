@@ -156,10 +156,7 @@ static double y_of(const struct axes *a, double gflops)
     return TOP + HEIGHT * (a->y1 - log2(gflops)) / (a->y1 - a->y0);
 }
 
-static bool is_drawn(const struct roof_point *p)
-{
-    return p->bytes > 0 && p->flops > 0 && p->us > 0;
-}
+static bool is_drawn(const struct roof_point *p) { return p->bytes > 0 && p->flops > 0 && p->us > 0; }
 
 static struct axes axes_of(const struct roof *roofs, size_t count)
 {

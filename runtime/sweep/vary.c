@@ -21,10 +21,7 @@ static bool add_value(struct axis *axis, const char *text, size_t length, const 
     return true;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 static bool all_differ(const struct axis *axis, const char *place, struct diag *diag)
 {

@@ -17,10 +17,7 @@ static const uint32_t k[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static uint32_t rotate(uint32_t x, int n)
-{
-    return x >> n | x << (32 - n);
-}
+static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
 static void digest_block(uint32_t state[8], const unsigned char block[64])
 {

@@ -44,10 +44,7 @@ void settle_clock(const char *isa)
 
 /* ---- a layer ready to be called -------------------------------------------------------------------------------- */
 
-static void *pages_of(struct timed *timed, size_t bytes)
-{
-    return pool_take(&timed->memory, large_pages(bytes));
-}
+static void *pages_of(struct timed *timed, size_t bytes) { return pool_take(&timed->memory, large_pages(bytes)); }
 
 bool timed_make(struct timed *timed, const struct layer *layer, const struct kernel_table *call,
                 const struct inputs_draw *draw, struct diag *diag)
