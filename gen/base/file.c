@@ -45,19 +45,20 @@ char *file_bytes_open(int file, size_t max_size, size_t *size)
 
 static const struct {
     size_t limit; /* of bytes */
-    const char *right, *usual;
     enum file_own own; /* what it is */
+    const char *right, *usual;
 } kinds[] = {
-    [WHOLE_SPEC] = {MIB, "give the path of a spec file, or a model's folder to attngen import",
+    [WHOLE_SPEC] = {MIB, FILE_ANY, "give the path of a spec file, or a model's folder to attngen import",
                     "a spec has some twenty lines"},
-    [WHOLE_LAYERS] = {16 * MIB, "give the path of a NAME.layers", "no model has so many layers", FILE_LAYERS},
-    [WHOLE_PLAN] = {MIB, "give the path of a plan file", "this is not a plan file", FILE_PLAN},
-    [WHOLE_TEMPLATE] = {MIB, "name a folder of templates", "a template has some hundred lines"},
-    [WHOLE_CONFIG] = {16 * MIB, "the file that was saved with the model is needed", "a model's has some KiB",
-                      FILE_JSON},
-    [WHOLE_RESULTS] = {1024 * MIB, "name a file of results", "split the sweep", FILE_JSON},
-    [WHOLE_LABELS] = {64 * MIB, "name a text file with one label a line", "one label a line is needed"},
-    [WHOLE_OURS] = {1024 * MIB, "it is made again when it is removed", "what attngen and attnrun write is shorter"},
+    [WHOLE_LAYERS] = {16 * MIB, FILE_LAYERS, "give the path of a NAME.layers", "no model has so many layers"},
+    [WHOLE_PLAN] = {MIB, FILE_PLAN, "give the path of a plan file", "this is not a plan file"},
+    [WHOLE_TEMPLATE] = {MIB, FILE_ANY, "name a folder of templates", "a template has some hundred lines"},
+    [WHOLE_CONFIG] = {16 * MIB, FILE_JSON, "the file that was saved with the model is needed",
+                      "a model's has some KiB"},
+    [WHOLE_RESULTS] = {1024 * MIB, FILE_JSON, "name a file of results", "split the sweep"},
+    [WHOLE_LABELS] = {64 * MIB, FILE_ANY, "name a text file with one label a line", "one label a line is needed"},
+    [WHOLE_OURS] = {1024 * MIB, FILE_ANY, "it is made again when it is removed",
+                    "what attngen and attnrun write is shorter"},
 };
 
 int file_open(const char *path, const char *right, size_t *size, struct diag *diag)

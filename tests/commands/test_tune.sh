@@ -163,7 +163,7 @@ ends 2 "$attngen" --any-cpu small.layer;                    says "--any-cpu need
 ends 2 "$attngen" --plan small.plan --plan small.plan small.layer
 ends 3 "$attngen" --plan missing.plan small.layer;          says "missing.plan: error: cannot be read"
 ends 3 "$attngen" --plan . small.layer;                     says "is a directory; give the path of a plan file"
-ends 2 "$attngen" --plan small.layer -o x small.layer;      says "small.layer:1: error: unknown key 'd_model'"
+ends 2 "$attngen" --plan small.layer -o x small.layer;      says "small.layer: error: is a spec; give the path of a plan file"
 { cat plain.plan; echo 'plan.hurry = 9'; } >bad.plan
 ends 2 "$attngen" --plan bad.plan -o x small.layer;         says "unknown key 'plan.hurry'; the plan knows plan.unroll"
 { cat plain.plan; echo 'plan.unroll = 0'; } >bad.plan
