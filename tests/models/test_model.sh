@@ -21,8 +21,9 @@ one_model() { # NAME MODEL PROGRAM ISA OPTION,… FLAG…
     if [ "${name#pooled_}" != "$name" ]; then # with the modules of sentence-transformers behind it
         mkdir -p "$of.in/1_Pooling" && cp "$from"/* "$of.in" && from=$of.in
         echo "{\"pooling_mode_${name#pooled_}\": true, \"pooling_mode_weightedmean_tokens\": false}" >"$from/1_Pooling/config.json"
-        printf '[{"path": "%s", "type": "a.%s"}, {"path": "%s", "type": "a.%s"}, {"path": "%s", "type": "a.%s"}]' \
-            '' Transformer 1_Pooling Pooling 2_Normalize Normalize >"$from/modules.json"
+        printf '[{"path": "", "type": "%s.Transformer"}, {"path": "1_Pooling", "type": "%s.Pooling"}, ' \
+            sentence_transformers.models{,} >"$from/modules.json"
+        echo '{"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}]' >>"$from/modules.json"
     fi
     # shellcheck disable=SC2086 # several options
     "$ATTNGEN" import --specs "$from" -o "$of" --name "$name" ${options/#none/} >"$log" 2>&1
@@ -322,9 +323,9 @@ check "the model as C++ is refused" eval '! "${CXX:-g++}" -x c++ -I"$work/bert" 
 
 # attnrun pack --all, for sets that this machine need not have
 packed() { "$ATTNRUN" pack --all "$@" >"$work/text" 2>&1; }
-refused_weights() { # TEXT: those of odd/ are, and nothing is written
+refused_weights() { # TEXT [STATUS]: those of odd/ are, and nothing is written
     CFLAGS=-O0 timeout 60 "$ATTNRUN" pack --all "$layers" --weights "$work/odd" --isa scalar -o "$work/none" >"$work/text" 2>&1
-    [ $? = 2 ] && grep -q "$1" "$work/text" && [ ! -e "$work/none" ]
+    [ $? = "${2-2}" ] && grep -q "$1" "$work/text" && [ ! -e "$work/none" ]
 }
 mkfifo "$work/own" && ln -s own "$work/device" # a device of its own: /dev/null is everybody's
 cat "$work/own" >"$work/read" &
@@ -376,9 +377,9 @@ CFLAGS=-O0 check "weights named last, in another hand, packed through a link" pa
 check "to where it leads" cmp "$work/hand.packed" "$work/llama.packed"
 check "which stays a link" test -L "$work/link.packed"
 mkfifo "$work/odd/model.safetensors"
-check "weights that are a pipe are refused" refused_weights "is no file on disk"
+check "weights that are a pipe are refused" refused_weights "is a device, a pipe or a socket" 3
 rm "$work/odd/model.safetensors" && : >"$work/odd/model.safetensors"
-check "so is an empty file" refused_weights 'tensor ".*" is missing, or its file is no whole safetensors file'
+check "so is an empty file" refused_weights "not a safetensors file: 0 bytes"
 # shapes of a tensor in the header, as many bytes as before
 shaped() { # NAME FROM TO TEXT: refused by this text
     LC_ALL=C sed "s/\"$1\":{\"dtype\":\"F32\",\"shape\":$2/\"$1\":{\"dtype\":\"F32\",\"shape\":$3/" \

@@ -73,8 +73,8 @@ class Models(unittest.TestCase):
         shutil.copytree(MODELS / "imports" / "bert", folder)
         (folder / "1_Pooling").mkdir()
         (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_cls_token": true}')
-        (folder / "modules.json").write_text('[{"path": "", "type": "a.Transformer"}, '
-                                             '{"path": "1_Pooling", "type": "a.Pooling"}]')
+        (folder / "modules.json").write_text('[{"path": "", "type": "sentence_transformers.models.Transformer"}, '
+                                             '{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]')
         model = self.load(folder)
         self.assertEqual(model.fields["embedding"].shape, "[batch][16]")
         found = model.run(["embedding", "hidden"], ids=draw_ids())
