@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0xcaae20ed26f5c64bu
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x474859ba95c51fc7u
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 

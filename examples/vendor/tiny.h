@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 4
-#define TINY_PAIR 0xcaae20ed26f5c64bu /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_PAIR 0x474859ba95c51fc7u /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
@@ -86,7 +86,7 @@ typedef struct tiny_weights {
 typedef struct tiny_args {
     const float *x; /* [batch][n][64] */
     float *y; /* [batch][n][64] */
-    size_t batch, n, m; /* m: keys; n, or 0 for n */
+    size_t batch, n, m; /* m: number of keys, n or 0 */
 } tiny_args;
 
 /* Packs the weights into `packed` (TINY_PACKED_BYTES, 64-byte aligned) as the kernels of one instruction set read them.

@@ -271,7 +271,7 @@ struct inputs_draw options_draw(const struct options *options, const struct laye
 
 bool options_fit(const struct options *options, const struct layer *layer, const char *spec, struct diag *diag)
 {
-    return options->m == UNSET || !layer_is_square(layer) ||
+    return options->m == UNSET || options->spec_count > 1 || !layer_is_square(layer) ||
            diag_error(diag, spec, "--m is for cross-attention; this layer has as many keys as queries, --n");
 }
 

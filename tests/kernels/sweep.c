@@ -1040,7 +1040,7 @@ static bool draw_job(struct sweep *sweep, struct job *job, size_t index)
         }
         draw_call(&dice, &job->call, &job->draft, layer, sweep->options);
         const double full = layer_multiply_adds(layer, layer->seq_len, layer->source_len).total;
-        job->has_m = (layer->cross || layer->projected) && !layer_has_cache(layer);
+        job->has_m = !layer_is_square(layer) && !layer_has_cache(layer);
         const double called = layer_multiply_adds(layer, job->call.n, job->has_m ? job->call.m : job->call.n).total;
         const double work = job->draft.crowded ? called * (double)job->call.batch : full * (double)job->call.batch;
         layer_free(layer);
