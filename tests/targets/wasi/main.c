@@ -3,6 +3,7 @@
  * library to load. The calls below are those of attnrun that WASI lacks; the shim's table is what dlsym finds.
  */
 #include <dlfcn.h>
+#include <stdlib.h>
 
 #include "../../../runtime/commands/commands.h"
 #include "../../../runtime/system/process.h"
@@ -66,6 +67,12 @@ bool process_call(struct process_result *result, void (*work)(void *context, FIL
     if (answer == NULL || fclose(answer) != 0)
         diag_environment(diag, NULL, "out of memory");
     return answer != NULL && diag->errors == 0;
+}
+
+void process_forget(struct process_result *result)
+{
+    free(result->output);
+    result->output = NULL;
 }
 
 const char *process_unanswered(const struct process_result *result, size_t wanted, char text[80])
