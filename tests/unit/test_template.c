@@ -219,20 +219,21 @@ static void test_each_plan(void **state)
     struct emit *emit = emit_open(folder, &diag);
     size_t length = 0;
 
-    write_text("main.in", "${plan.isa.name} is ${ISA}, ${L} lanes, of ${#plans}\n");
+    write_text("main.in", "${plan.isa.name} is ${ISA}, ${L} lanes, ${PLACES} numbers, of ${#plans}\n");
     emit_begin_table(emit, "plans");
     for (int i = 0; i < 2; i++) {
         emit_begin_item(emit);
         emit_begin_table(emit, "isa");
         emit_set_string(emit, "name", i == 0 ? "scalar" : "avx2");
         emit_end(emit);
-        emit_set_integers(emit, EMITTED({"lanes", i == 0 ? 4 : 8}));
+        emit_set_integers(emit, EMITTED({"lanes", i == 0 ? 4 : 8}, {"places", i == 0 ? 16 : 8}));
         emit_end(emit);
     }
     emit_end(emit);
     for (size_t i = 1; i <= 2; i++) {
         char *text = emit_expand(emit, "main.in", i, &length, &diag);
-        assert_string_equal(text, i == 1 ? "scalar is scalar, 4 lanes, of 2\n" : "avx2 is avx2, 8 lanes, of 2\n");
+        assert_string_equal(text, i == 1 ? "scalar is scalar, 4 lanes, 16 numbers, of 2\n"
+                                         : "avx2 is avx2, 8 lanes, LANES numbers, of 2\n");
         free(text);
     }
     assert_null(emit_expand(emit, "main.in", 0, &length, &diag));
