@@ -765,12 +765,10 @@ static struct words product(const struct layer *l, enum layer_tensor tensor)
 static struct layer *with_keys(const struct layer *l, const struct words *sets, size_t count)
 {
     const char *set[4];
-    struct diag ignored = {0};
+    OWNED(diag_free) struct diag ignored = {0};
     for (size_t i = 0; i < count; i++)
         set[i] = sets[i].text;
-    struct layer *other = layer_read_text(l->name, l->text, set, count, &ignored);
-    diag_free(&ignored);
-    return other;
+    return layer_read_text(l->name, l->text, set, count, &ignored);
 }
 
 static void other_line(const struct walk *w, const struct layer *other, const char *label)

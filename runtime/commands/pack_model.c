@@ -36,10 +36,9 @@ static bool is_there(const char *path, struct diag *diag)
     struct tensors none = {0};
     if (stat(path, &of) != 0)
         return diag_environment(diag, path, "cannot be read: %s; give the folder of config.json", strerror(errno));
-    char *file = S_ISDIR(of.st_mode) ? text_join("%s/model.safetensors", path) : text_copy(path);
+    HEAP char *file = S_ISDIR(of.st_mode) ? text_join("%s/model.safetensors", path) : text_copy(path);
     const bool good = stat(file, &whole) != 0 || tensors_read_some(&none, file, no_tensor, NULL, diag);
     tensors_free(&none);
-    free(file);
     return good;
 }
 
